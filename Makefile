@@ -1,0 +1,49 @@
+# `make` lists the targets. Every target that needs the environment makes it first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := deploy/requirements/test.txt
+STAMP := $(VENV)/.installed
+# Two cores is the machine we promise to fit; more only help.
+WORKERS ?= 2
+
+.PHONY: help install demo test lint types check bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv from the lock file
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Choragos needs Python 3.11 or newer; this is %s. Set PYTHON=/path/to/python3.11." % sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked packages into $(VENV) (a minute or two, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: install ## the whole story in one minute (KEEP=1 leaves the session up)
+	@$(BIN)/choragos demo $(if $(KEEP),--keep)
+
+lint: install ## ruff, formatting and style
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: install ## mypy --strict on the three packages
+	@$(BIN)/mypy
+
+test: lint types ## lint, types and every test, with coverage
+	@$(BIN)/coverage erase
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term -m "not bench" $(ARGS)
+
+bench: install ## speed and size, as ratios against a peer in the same run
+	@$(BIN)/python -m pytest -m bench -p no:xdist -p no:cacheprovider -s -q tests/bench $(ARGS)
+
+lock: ## renew the two lock files (needs uv on PATH)
+	@uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -q pyproject.toml -o deploy/requirements/run.txt
+	@uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -q --extra test pyproject.toml -o deploy/requirements/test.txt
+
+clean: ## remove what the targets made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
