@@ -1,0 +1,356 @@
+"""Settings of the gateway: where they come from, what they mean, what is refused.
+
+Order: command line, then environment (`SPHRAGIS_*`), then the file, then defaults. The file is
+the one named by `--config` or `SPHRAGIS_CONFIG`, else `$SPHRAGIS_HOME/sphragis.toml`, else
+`$SPHRAGIS_HOME/sphragis.yaml` (flat keys, as existing gateways write it).
+
+Invariant: nothing a person wrote is dropped in silence. A key nobody knows, a value that does not
+parse, a named file that is not there or a protection that this version does not have stop the
+start with one sentence; what is merely without effect becomes a warning. Values never appear in
+the sentences, because they may be secrets. Called by `gateway.app` and `gateway.cli`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from gateway.errors import GatewayError
+
+DEFAULT_LISTEN: Final = "127.0.0.1:8787"
+_LOOPBACK: Final = "127.0.0.1"
+_PREFIX: Final = "SPHRAGIS_"
+#: Variables of this program that are not settings.
+_OTHER_VARIABLES: Final = frozenset({"SPHRAGIS_CONFIG", "SPHRAGIS_VAULT_KEY"})
+_TRUE: Final = frozenset({"true", "1", "yes", "on"})
+_FALSE: Final = frozenset({"false", "0", "no", "off"})
+
+
+class SettingsError(GatewayError):
+    """A setting is wrong; the sentence names the key and the place it was written."""
+
+
+def _parse_flag(value: object) -> object:
+    """Accept the spellings of contracts/gateway.md section 1, and nothing that only looks like
+    one: a flag that silently reads as false is a protection that silently is off."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError("write true or false")
+
+
+def _expand(value: object) -> object:
+    return Path(os.path.expanduser(str(value))) if isinstance(value, str | Path) else value
+
+
+def _split_list(value: object) -> object:
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return value
+
+
+Flag = Annotated[bool, BeforeValidator(_parse_flag)]
+UserPath = Annotated[Path, BeforeValidator(_expand)]
+TextList = Annotated[list[str], NoDecode, BeforeValidator(_split_list)]
+
+
+class Settings(BaseSettings):
+    """All settings, validated. Field names are the keys of the file; the environment name is
+    `SPHRAGIS_` and the key in capitals."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    home: UserPath = Field(default_factory=lambda: Path.home() / ".sphragis")
+    listen_addr: str = DEFAULT_LISTEN
+    listen_all: Flag = False
+    anthropic_base_url: str = "https://api.anthropic.com"
+    openai_base_url: str = "https://api.openai.com"
+    google_base_url: str = "https://generativelanguage.googleapis.com"
+    upstream_base_url: str | None = None
+    upstream_api_key: SecretStr | None = None
+    policy_file: UserPath | None = None
+    audit_log_path: UserPath | None = None
+    vault_path: UserPath | None = None
+    vault_keyfile: UserPath | None = None
+    auto_reveal: Flag = True
+    #: Processes that scan. Two keep `/metrics` and the ledger responsive on two cores.
+    scan_workers: int = Field(default_factory=lambda: min(4, max(1, os.cpu_count() or 1)), ge=1)
+    #: Megabytes (MiB) of one request body (contracts/gateway.md section 3.2).
+    body_limit_mib: int = Field(default=64, ge=1, le=1024)
+    #: Calls in work at once; more are told to come back.
+    max_calls: int = Field(default=512, ge=1)
+    #: Seconds to reach the provider.
+    connect_timeout: float = Field(default=15.0, gt=0)
+    #: Seconds between two reads from the provider. Long thinking without a byte was seen to last
+    #: minutes; official clients wait 600 s.
+    read_timeout: float = Field(default=600.0, gt=0)
+    #: Free MiB below which no call is taken, so that the ledger can always finish its records.
+    disk_low_water_mib: int = Field(default=64, ge=0)
+
+    # Accepted for existing configurations; see `_refuse_missing_protection` and `warnings_of`.
+    route_autodetect: Flag = True
+    ots_calendars: TextList = []
+    custom_terms_file: UserPath | None = None
+    ner_url: str | None = None
+    ner_builtin: Flag = False
+    eu_pack: Flag = False
+
+    @field_validator(
+        "anthropic_base_url", "openai_base_url", "google_base_url", "upstream_base_url"
+    )
+    @classmethod
+    def _check_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("write a URL such as https://api.example.com")
+        if parts.query or parts.fragment or parts.username or parts.password:
+            raise ValueError("write only scheme, host and path")
+        return value.rstrip("/")
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Host and port to listen on. Raises SettingsError."""
+        host, port = parse_listen_addr(self.listen_addr, listen_all=self.listen_all)
+        if not _is_loopback(host):
+            raise SettingsError(
+                f"listen_addr {host}:{port} can be reached from other machines, which needs "
+                f"client keys, and this version has none; use {_LOOPBACK}:{port} and leave "
+                "listen_all off."
+            )
+        return host, port
+
+    @property
+    def ledger_dir(self) -> Path:
+        """The ledger's directory. A file name of the old log format loses its suffix, because
+        the ledger is a directory and the old file must stay as it is."""
+        if self.audit_log_path is None:
+            return self.home / "ledger"
+        if self.audit_log_path.suffix == ".jsonl":
+            return self.audit_log_path.with_suffix("")
+        return self.audit_log_path
+
+    @property
+    def keys_dir(self) -> Path:
+        """The directory of every key this gateway makes for itself."""
+        return self.home / "keys"
+
+    @property
+    def vault_file(self) -> Path:
+        """The vault's database."""
+        return self.vault_path or self.home / "vault.db"
+
+    @property
+    def vault_key_file(self) -> Path:
+        """The file of the key that seals the vault."""
+        return self.vault_keyfile or self.keys_dir / "vault.key"
+
+    @property
+    def pid_file(self) -> Path:
+        """Where the running gateway leaves its identity for `stop` and `status`."""
+        return self.home / "sphragis.pid"
+
+    def upstream_for(self, family: str) -> str:
+        """Return the base URL of a provider family (`anthropic`, `openai` or `gemini`)."""
+        if self.upstream_base_url is not None:
+            return self.upstream_base_url
+        return {"openai": self.openai_base_url, "gemini": self.google_base_url}.get(
+            family, self.anthropic_base_url
+        )
+
+
+def load_settings(config: Path | None = None, **overrides: Any) -> tuple[Settings, list[str]]:
+    """Read the settings of this process; return them with sentences worth a warning.
+
+    `config` is the file named on the command line; `overrides` are options given there (None =
+    not given). Raises SettingsError.
+    """
+    path = _config_path(config)
+    written = _read_file(path) if path is not None else {}
+    given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
+
+    class Sourced(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            file_settings = InitSettingsSource(settings_cls, init_kwargs=written)
+            return init_settings, env_settings, file_settings
+
+    try:
+        settings = Sourced(**given)
+    except ValidationError as wrong:
+        raise SettingsError(_sentence(wrong, path)) from None
+    _refuse_missing_protection(settings)
+    return settings, warnings_of(settings, os.environ)
+
+
+def parse_listen_addr(text: str, *, listen_all: bool = False) -> tuple[str, int]:
+    """Split `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (this machine only, unless `listen_all`).
+
+    Raises SettingsError.
+    """
+    host, colon, digits = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (digits.isascii() and digits.isdigit()) or int(digits) > 65535:
+        raise SettingsError(
+            f"listen_addr must be HOST:PORT with a port from 0 to 65535, such as {DEFAULT_LISTEN}."
+        )
+    if not host:
+        host = "0.0.0.0" if listen_all else _LOOPBACK  # noqa: S104 - refused below without keys
+    return host, int(digits)
+
+
+def warnings_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """Say what was written and has no effect."""
+    notes: list[str] = []
+    if settings.ots_calendars:
+        notes.append("ots_calendars has no effect: this version does not anchor to calendars.")
+    if "route_autodetect" in settings.model_fields_set:
+        notes.append("route_autodetect has no effect: the path alone decides the provider.")
+    if settings.audit_log_path is not None and settings.audit_log_path.suffix == ".jsonl":
+        notes.append(
+            f"audit_log_path names a file; the ledger is kept in the directory "
+            f"{settings.ledger_dir}."
+        )
+    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
+    notes += [
+        f"{name} is not a setting of this gateway and has no effect; check its spelling."
+        for name in sorted(environ)
+        if name.startswith(_PREFIX) and name not in known
+    ]
+    return notes
+
+
+def _config_path(config: Path | None) -> Path | None:
+    named = config or os.environ.get(f"{_PREFIX}CONFIG") or None
+    if named is not None:
+        path = Path(os.path.expanduser(named))
+        if not path.is_file():
+            source = "--config" if config is not None else "SPHRAGIS_CONFIG"
+            raise SettingsError(f"The file {path} that {source} names is not there; correct it.")
+        return path
+    home = Path(os.path.expanduser(os.environ.get(f"{_PREFIX}HOME") or "~/.sphragis"))
+    return next(
+        (p for p in (home / "sphragis.toml", home / "sphragis.yaml") if p.is_file()),
+        None,
+    )
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+        if path.suffix == ".toml":
+            parsed: object = tomllib.loads(text)
+        else:
+            parsed = yaml.load(text, _StrictLoader)
+    except (OSError, UnicodeDecodeError) as wrong:
+        reason = wrong.strerror if isinstance(wrong, OSError) else "it is not UTF-8"
+        raise SettingsError(f"The file {path} cannot be read: {reason}.") from None
+    except tomllib.TOMLDecodeError as wrong:
+        raise SettingsError(f"The file {path} is not TOML: {_where(str(wrong))}.") from None
+    except yaml.MarkedYAMLError as wrong:
+        line = f" in line {wrong.problem_mark.line + 1}" if wrong.problem_mark else ""
+        raise SettingsError(f"The file {path} is not YAML{line}: {wrong.problem}.") from None
+    except yaml.YAMLError:
+        raise SettingsError(f"The file {path} is not YAML.") from None
+    if parsed is None:
+        return {}
+    if not isinstance(parsed, dict):
+        raise SettingsError(f"The file {path} must hold one `key: value` a line.")
+    for key in parsed:
+        if key not in Settings.model_fields or key == "home":
+            raise SettingsError(f"Unknown key {str(key)[:64]!r} in {path}; remove or correct it.")
+    return {key: value for key, value in parsed.items() if value is not None}
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key written twice is an error instead of the last one winning."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, str):
+                if key in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {key[:64]!r} is written twice",
+                        problem_mark=key_node.start_mark,
+                    )
+                seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _where(message: str) -> str:
+    """Keep the position of a TOML error; its text may quote the value."""
+    at = message.rfind("(at ")
+    return message[at + 1 : -1] if at >= 0 else "check its syntax"
+
+
+def _sentence(wrong: ValidationError, path: Path | None) -> str:
+    first = wrong.errors(include_url=False, include_input=False, include_context=False)[0]
+    key = str(first["loc"][0]) if first["loc"] else "settings"
+    variable = f"{_PREFIX}{key.upper()}"
+    if os.environ.get(variable):
+        place = f"the variable {variable}"
+    else:
+        place = f"{key} in {path}" if path is not None else key
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"The value of {place} cannot be used: {reason[:1].lower()}{reason[1:]}."
+
+
+def _refuse_missing_protection(settings: Settings) -> None:
+    """Stop where going on would leave text unprotected that the owner believes protected."""
+    absent = {
+        "ner_url": settings.ner_url is not None,
+        "ner_builtin": settings.ner_builtin,
+        "eu_pack": settings.eu_pack,
+        "custom_terms_file": settings.custom_terms_file is not None,
+    }
+    for key, wanted in absent.items():
+        if wanted:
+            raise SettingsError(
+                f"{key} asks for a detector that this version does not have; remove the key to "
+                "start without that protection."
+            )
+    if os.environ.get("SPHRAGIS_VAULT_KEY"):
+        raise SettingsError(
+            "SPHRAGIS_VAULT_KEY is not read by this version; put the key in a file and name it "
+            "with vault_keyfile."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
