@@ -121,7 +121,7 @@ class Screen:
         shown = lines[:_SHOWN_LINES]
         if len(lines) > len(shown):
             shown.append(f"… {len(lines) - len(shown)} more lines")
-        self.write(f"{bullet} " + "\r\n  ".join(shown) + "\r\n")
+        self.write(f"{bullet} " + "\n  ".join(shown) + "\n")
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class Agent:
             if not self._converse():
                 del self.messages[start:]
         except KeyboardInterrupt:
-            self.screen.write("\r\n(interrupted)\r\n")
+            self.screen.write("\n(interrupted)\n")
         self.screen.state("idle")
 
     def _converse(self) -> bool:
@@ -292,7 +292,7 @@ def _serve_lines(agent: Agent) -> None:
     """Read, echo and handle lines until the terminal closes."""
     editor = LineEditor()
     screen = agent.screen
-    screen.write(f"\x1b[?2004h{screen.role} is ready, model {agent.model}\r\n{_PROMPT}")
+    screen.write(f"\x1b[?2004h{screen.role} is ready, model {agent.model}\n{_PROMPT}")
     screen.state("idle")
     while True:
         try:
@@ -312,7 +312,7 @@ def _serve_lines(agent: Agent) -> None:
 def main() -> int:
     """Run the agent in this terminal; return the exit code."""
     parser = argparse.ArgumentParser(prog="deck.demo.agent", description=__doc__)
-    parser.add_argument("--model", default="claude-sonnet-4-5")
+    parser.add_argument("--model", default="claude-offline-large")
     model = parser.parse_args().model
     try:
         import anthropic

@@ -46,7 +46,7 @@ class LineEditor:
             elif char in "\r\n" and self._mode is _Mode.TYPED:
                 if self._text.strip():
                     lines.append(self._text)
-                    echo.append("\r\n")
+                    echo.append("\n")
                 self._text = ""
             else:
                 echo.append(self._take(char))
@@ -68,7 +68,7 @@ class LineEditor:
     def _take(self, char: str) -> str:
         if self._mode is _Mode.PASTED and char in "\r\n":
             self._text += "\n"
-            return "\r\n"
+            return "\n"
         if char == "\x04" and not self._text:
             raise EndOfInput
         if char in "\x15\x03":
