@@ -1,0 +1,290 @@
+"""Git, run so that it changes nothing of the user's: trees of the workspace and their differences.
+
+Owns how git is called: without the caller's repository variables, hooks, signing, prompts or
+locks on the user's index. Every snapshot is built in a temporary copy of the index, so the
+user's own index, HEAD, branches and stash are never written. Paths are relative to the top
+level of the repository, read with NUL separators, and carried as Python file names, so any name
+git can hold survives. Anything inside a `.choragos` directory, at any depth, is left out.
+Blocking; checkpoints and rollback call it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+GITLINK_MODE: Final = "160000"
+#: A filter program that hangs must not hold a delivery for ever.
+TIMEOUT_SECONDS: Final = 600
+
+_QUIET: Final = tuple(
+    part
+    for setting in (
+        "core.hooksPath=/dev/null",
+        "core.fsmonitor=false",
+        "core.untrackedCache=false",
+        "core.splitIndex=false",
+        # Odd line ends are stored as git would store them, with no refusal and no lecture.
+        "core.safecrlf=false",
+        "core.quotePath=false",
+        "commit.gpgSign=false",
+        "i18n.commitEncoding=UTF-8",
+        "advice.addEmbeddedRepo=false",
+        "gc.auto=0",
+    )
+    for part in ("-c", setting)
+)
+#: Variables that say where git is and which settings apply; all other GIT_* ones would point it
+#: at another repository or change what a path means.
+_KEPT_VARIABLES: Final = re.compile(
+    r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)|EXEC_PATH|CEILING_DIRECTORIES"
+    r"|DISCOVERY_ACROSS_FILESYSTEM)"
+)
+_IDENTITY: Final = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "choragos"), ("EMAIL", "choragos@localhost"))
+}
+_EVERYTHING_OF_THE_USER: Final = (
+    ".",
+    ":(exclude,glob)**/.choragos",
+    ":(exclude,glob)**/.choragos/**",
+)
+_OF_THE_DECK: Final = (":(glob)**/.choragos", ":(glob)**/.choragos/**")
+_EMPTY_NESTED_REPO: Final = re.compile(rb"error: '.*' does not have a commit checked out")
+
+
+class GitError(Exception):
+    """Git cannot do what was asked; the message is the sentence the user reads."""
+
+
+class GitMissing(GitError):
+    """There is no git program."""
+
+
+class NotARepository(GitError):
+    """The directory is not inside the working tree of a repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a tree holds at a path: git's six-digit mode and the object's name."""
+
+    mode: str
+    sha: str
+
+    @property
+    def is_gitlink(self) -> bool:
+        """Whether this is a submodule or a repository inside the repository."""
+        return self.mode == GITLINK_MODE
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path that differs between two trees; None where the path is absent."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+class GitRepo:
+    """The repository around a directory. Calls may come from any thread."""
+
+    def __init__(self, cwd: Path) -> None:
+        """Find the repository of `cwd`. Raises GitMissing or NotARepository."""
+        self._program = shutil.which("git")
+        if self._program is None:
+            raise GitMissing("git is not on PATH; install git to have checkpoints and rollback.")
+        self.top = cwd
+        try:
+            found = self.run("rev-parse", "--show-toplevel")
+        except GitError as failure:
+            if "dubious ownership" in str(failure):
+                raise
+            raise NotARepository(
+                f"{cwd} is not in the working tree of a git repository; run `git init` there to "
+                "have checkpoints and rollback."
+            ) from None
+        self.top = Path(os.fsdecode(found.removesuffix(b"\n")))
+
+    def run(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run git at the top level and return its output. Raises GitError with git's first line."""
+        result = self._start(arguments, index=index, stdin=stdin, environ=environ)
+        if result.returncode != 0:
+            raise GitError(_sentence(arguments[0], result.stderr))
+        return result.stdout
+
+    def head(self) -> str | None:
+        """Return the commit HEAD points to, or None in a repository without a commit."""
+        result = self._start(("rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
+        return result.stdout.decode().strip() or None
+
+    def write_workspace_tree(self) -> str:
+        """Store the workspace as it is now and return the tree's name.
+
+        Tracked files and untracked ones that are not ignored, in git's own stored form.
+        """
+        with self.temporary_index() as index:
+            self._reveal_hidden(index)
+            self._add_everything(index)
+            self._forget_deck_files(index)
+            return self.run("write-tree", index=index).decode().strip()
+
+    def differences(self, before: str, after: str) -> list[Difference]:
+        """Return the paths that differ between two trees, sorted by path; renames are two."""
+        if before == after:
+            return []
+        raw = self.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev",
+                       "--ignore-submodules=none", before, after)  # fmt: skip
+        return sorted(_parse_raw(raw), key=lambda found: found.path)
+
+    def checkout(self, tree: str, paths: Sequence[str]) -> None:
+        """Write `paths` as `tree` has them into the workspace, over what is there."""
+        if not paths:
+            return
+        with tempfile.TemporaryDirectory(prefix="choragos-") as scratch:
+            index = Path(scratch) / "index"
+            self.run("read-tree", tree, index=index)
+            # Attributes decide how the other files are written, so they come first.
+            rules = [path for path in paths if path.split("/")[-1] == ".gitattributes"]
+            for group in (rules, [path for path in paths if path not in set(rules)]):
+                if group:
+                    self.run("checkout-index", "-f", "-z", "--stdin", index=index,
+                             stdin=_joined(group))  # fmt: skip
+
+    @contextmanager
+    def temporary_index(self) -> Iterator[Path]:
+        """Yield a copy of the user's index in a place of its own, gone afterwards.
+
+        The copy keeps the time of the original: git compares it with file times to know which
+        entries it may trust.
+        """
+        with tempfile.TemporaryDirectory(prefix="choragos-") as scratch:
+            copy = Path(scratch) / "index"
+            relative = self.run("rev-parse", "--git-path", "index").removesuffix(b"\n")
+            with suppress(FileNotFoundError):  # nothing was ever added
+                shutil.copy2(self.top / os.fsdecode(relative), copy)
+            yield copy
+
+    def _reveal_hidden(self, index: Path) -> None:
+        """Make the copy look at files the user told git to stop looking at.
+
+        `assume-unchanged`, and `skip-worktree` on a file that is there, would hide a task's
+        change to that file from its undo.
+        """
+        assumed: list[str] = []
+        skipped: list[str] = []
+        listing = self.run("ls-files", "-v", "-z", index=index)
+        for line in listing.split(b"\0"):
+            tag, path = line[:1], os.fsdecode(line[2:])
+            if tag.islower():
+                assumed.append(path)
+            if tag in b"Ss" and tag and os.path.lexists(self.top / path):
+                skipped.append(path)
+        for flag, paths in (("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)):
+            if paths:
+                self.run("update-index", flag, "-z", "--stdin", index=index, stdin=_joined(paths))
+
+    def _add_everything(self, index: Path) -> None:
+        sparse = self._start(("config", "--type=bool", "core.sparseCheckout")).stdout
+        beyond = ("--sparse",) if sparse.strip() == b"true" else ()
+        result = self._start(
+            ("add", "-A", "--ignore-errors", *beyond, "--", *_EVERYTHING_OF_THE_USER), index=index
+        )
+        if result.returncode == 0:
+            return
+        # A repository inside the repository without any commit has nothing that could be named.
+        problems = [
+            line
+            for line in result.stderr.splitlines()
+            if line.startswith((b"error:", b"fatal:")) and not _EMPTY_NESTED_REPO.match(line)
+        ]
+        if problems or not result.stderr.strip():
+            raise GitError(_sentence("add", b"\n".join(problems)))
+
+    def _forget_deck_files(self, index: Path) -> None:
+        tracked = self.run("ls-files", "-z", "--", *_OF_THE_DECK, index=index)
+        if tracked:
+            self.run("update-index", "--force-remove", "-z", "--stdin", index=index, stdin=tracked)
+
+    def _start(
+        self,
+        arguments: Sequence[str],
+        *,
+        index: Path | None = None,
+        stdin: bytes = b"",
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        variables = _environment() | dict(environ or {})
+        if index is not None:
+            variables["GIT_INDEX_FILE"] = str(index)
+        assert self._program is not None
+        try:
+            return subprocess.run(
+                [self._program, *_QUIET, *arguments],
+                cwd=self.top,
+                env=variables,
+                input=stdin,
+                capture_output=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GitError(
+                f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} seconds; look for a "
+                "filter or a file system that hangs."
+            ) from None
+        except OSError as failure:
+            raise GitError(f"git cannot run in {self.top}: {failure.strerror}.") from None
+
+
+def _environment() -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or _KEPT_VARIABLES.fullmatch(name)
+    }
+    return kept | _IDENTITY | {
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+    }  # fmt: skip
+
+
+def _parse_raw(raw: bytes) -> Iterator[Difference]:
+    fields = iter(raw.split(b"\0"))
+    for head in fields:
+        if not head:
+            return
+        old_mode, new_mode, old_sha, new_sha, _ = head.decode().removeprefix(":").split(" ")
+        path = os.fsdecode(next(fields))
+        yield Difference(path, _entry(old_mode, old_sha), _entry(new_mode, new_sha))
+
+
+def _entry(mode: str, sha: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, sha)
+
+
+def _joined(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _sentence(verb: str, stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    said = lines[0].removeprefix("error: ").removeprefix("fatal: ") if lines else "no reason given"
+    return f"git {verb} failed: {said.rstrip('.')}."
