@@ -1,0 +1,170 @@
+"""The files agents read: boot briefs, the orchestrator's context, one file for each task.
+
+Owns their names and shape (contracts/deck.md section 1.5). Building is pure; writing is atomic,
+so an agent never reads half a file. No metadata, no front matter: an agent takes every line of
+these files as an instruction. Called by `deck.session`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deck.config import Role
+
+STATE_DIR: Final = ".choragos"
+ORCHESTRATOR_FILE: Final = "orchestrator-context.md"
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class BadAttachment(Exception):
+    """A brief or report file that cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a task file says: `text` may be empty when a brief is given and the reverse."""
+
+    id: str
+    text: str
+    brief: str = ""
+
+
+def safe_name(role: str) -> str:
+    """Return a role's name as it appears in file names: `[A-Za-z0-9_-]` kept, the rest `-`."""
+    return _UNSAFE.sub("-", role) or "role"
+
+
+def brief_name(role: str) -> str:
+    """Return the file name of a worker's boot brief."""
+    return f"{safe_name(role)}-brief.md"
+
+
+def task_name(task_id: str) -> str:
+    """Return the name of a task's own file, relative to the state directory."""
+    return f"tasks/{task_id}.md"
+
+
+def latest_task_name(role: str) -> str:
+    """Return the name existing agents read: always a copy of the role's latest task."""
+    return f"worker-task-{safe_name(role)}.md"
+
+
+def boot_line(file_name: str) -> str:
+    """Return the line typed into a fresh pane."""
+    return f"Read {STATE_DIR}/{file_name} for your role and how this team works."
+
+
+def task_line(task_id: str) -> str:
+    """Return the line that hands a task to a pane; it names the task's own file, so a second
+    task can never replace the first one unread."""
+    return f"Read {STATE_DIR}/{task_name(task_id)} for your task."
+
+
+def report_line(label: str, report: str) -> str:
+    """Return the line that tells the start role about a report."""
+    line = f"A worker reports: {label or 'see report'}"
+    return f"{line} Full report: read {report}" if report else line
+
+
+def worker_brief(role: Role) -> str:
+    """Return the text of a worker's boot brief."""
+    return _join(
+        role.prompt_template,
+        "## Protocol\n"
+        "Do nothing yet: wait until a line names your task file, then read that file and do\n"
+        "only what it says. When the task is finished, or when you cannot go on, report with\n"
+        "the command at the end of the task file:\n\n"
+        '    choragos work-done --id <task id> --task "<one line: what you did>"\n\n'
+        "Never report a task that is not yours, and report each task once.",
+    )
+
+
+def task_file(role: Role, assignment: Assignment) -> str:
+    """Return the text of a task file."""
+    body = [f"Task id: {assignment.id}", ""]
+    if assignment.brief:
+        body += [f"Read the full brief first: {assignment.brief}"]
+        if assignment.text:
+            body += ["", assignment.text]
+    else:
+        body.append(assignment.text)
+    return _join(
+        role.prompt_template,
+        "## Task\n" + "\n".join(body),
+        "## When done\n"
+        "Run this command exactly once, with your own summary:\n\n"
+        f'    choragos work-done --id {assignment.id} --task "<one line: what you did>"\n\n'
+        "For more than a line, write it to a file and add `--report <file>`.",
+    )
+
+
+def orchestrator_context(role: Role, workers: Sequence[Role], recap: str = "") -> str:
+    """Return the text of the start role's context; `recap` tells a resumed run what is open."""
+    agents = "\n".join(_agent_bullet(worker) for worker in workers) or "- none yet"
+    return _join(
+        role.prompt_template,
+        "## Available agents\n" + agents,
+        "## Delegation protocol\n"
+        "Hand out work with one command for each piece:\n\n"
+        '    choragos delegate --to <role> --task "<the task in one line>"\n\n'
+        "For a longer task write it to a file first:\n\n"
+        '    choragos delegate --to <role> --brief <file> --task "<short label>"\n\n'
+        "For work that can run in parallel, make one such call for each role. Use only the roles\n"
+        "listed above. The command exits with 1 and says why when it was refused: nothing was\n"
+        "handed out then. After delegating, wait: each result arrives here as a line that starts\n"
+        "with `A worker reports:`. When the whole assignment is complete, finish with:\n\n"
+        '    choragos work-done --done --task "<the outcome in one line>"',
+        "## Important\n"
+        "Do not do the workers' tasks yourself, and do not poll: results are brought to you.\n"
+        "Lines that start with `[choragos]` come from the deck, not from a person.",
+        recap,
+    )
+
+
+def attachment(path: str, what: str, base: Path | None = None) -> Path:
+    """Return the absolute path of a brief or report file.
+
+    Raises BadAttachment unless it is an existing, non-empty, regular file
+    (contracts/deck.md section 1.3). `what` names the option in the sentence.
+    """
+    absolute = Path(os.path.abspath(os.path.join(base or Path.cwd(), path)))
+    try:
+        info = absolute.stat()
+    except (OSError, ValueError):
+        raise BadAttachment(
+            f"The {what} file {path[:200]} does not exist; {what} takes the path of a file, "
+            "not the text itself."
+        ) from None
+    if not absolute.is_file():
+        raise BadAttachment(f"The {what} {absolute} is not a regular file.")
+    if info.st_size == 0:
+        raise BadAttachment(f"The {what} file {absolute} is empty.")
+    if not os.access(absolute, os.R_OK):
+        raise BadAttachment(f"The {what} file {absolute} cannot be read; check its permissions.")
+    return absolute
+
+
+def write(directory: Path, name: str, text: str) -> Path:
+    """Write one of these files atomically below `directory` and return its path. Blocks."""
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text, encoding="utf-8", errors="replace")
+    temporary.rename(path)
+    return path
+
+
+def _agent_bullet(role: Role) -> str:
+    first = next((line.strip() for line in role.prompt_template.splitlines() if line.strip()), "")
+    gated = " (each task waits for a person's approval)" if role.approve else ""
+    return f"- {role.name}: {first or 'no description'}{gated}"
+
+
+def _join(*sections: str) -> str:
+    return "\n\n".join(section.strip("\n") for section in sections if section.strip()) + "\n"

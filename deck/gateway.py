@@ -1,0 +1,253 @@
+"""The deck's side of the gateway: is it ready, start it, stop it, what was used.
+
+Owns the gateway process when this deck started it; a gateway that was already there is used and
+never stopped. Invariant: `probe` asks freshly each time and answers within 500 ms, so work is
+handed out only on a present fact, never on a remembered one. Readiness is `GET /readyz`; a
+gateway without that path is ready when `GET /metrics` answers 200 (contracts/gateway.md
+section 2). `deck.session` calls it; the two programs share nothing but HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from deck import processes
+from deck.board import Child
+from deck.config import GatewayMode, SphragisConfig
+from shared.paths import is_path_safe_role
+from shared.telemetry import SCRAPE_LIMIT_BYTES, UsageKey, parse_usage
+
+#: Existing decks give a health probe this long (contracts/deck.md section 1.6).
+PROBE_SECONDS: Final = 0.5
+SCRAPE_SECONDS: Final = 1.0
+#: 40 tries of a probe and a pause, as existing decks (contracts/gateway.md section 2).
+START_TRIES: Final = 40
+START_PAUSE_SECONDS: Final = 0.25
+STOP_GRACE_SECONDS: Final = 5.0
+#: A readiness answer is small; more of it is not read.
+READINESS_LIMIT_BYTES: Final = 64 << 10
+REASON_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One probe's answer; `reason` is a clause that completes "the gateway is not ready: …"."""
+
+    ready: bool
+    reason: str = ""
+
+
+class Gateway:
+    """The gateway of one session. Used from one event loop."""
+
+    def __init__(
+        self,
+        config: SphragisConfig,
+        *,
+        log: Path,
+        environ: Mapping[str, str] = os.environ,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`log` receives the output of a gateway started here. `transport` is for tests."""
+        self.config = config
+        self.enforced = config.mode is not GatewayMode.OFF
+        self.last = Readiness(ready=False, reason="not asked yet")
+        self._log = log
+        self._environ = environ
+        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
+        host, _, port = config.addr.rpartition(":")
+        # `:port` and the wildcard are addresses to listen on, not to call.
+        self.host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host  # noqa: S104
+        self.port = port
+        self._client = httpx.AsyncClient(
+            base_url=self.url,
+            trust_env=False,
+            follow_redirects=False,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            transport=transport,
+        )
+
+    @property
+    def url(self) -> str:
+        """The address clients use, without a path."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def fail_closed(self) -> bool:
+        """Whether work is refused while the gateway is not ready."""
+        return self.enforced and self.config.fail_closed
+
+    @property
+    def child(self) -> Child | None:
+        """The gateway process that is ours to stop, if any."""
+        return self._child
+
+    def role_url(self, role: str) -> str:
+        """Return the base URL of a role: with `/agent/<role>` when the name allows it."""
+        return f"{self.url}/agent/{role}" if is_path_safe_role(role) else self.url
+
+    async def probe(self) -> Readiness:
+        """Ask now whether the gateway is ready; at most 500 ms. Never raises."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                self.last = await self._ask()
+        except TimeoutError:
+            self.last = Readiness(False, f"no answer from {self.url} within 500 ms")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            self.last = Readiness(False, f"{self.url} does not answer ({type(error).__name__})")
+        return self.last
+
+    async def _ask(self) -> Readiness:
+        status, body = await self._get("/readyz", READINESS_LIMIT_BYTES)
+        if status == 404:
+            status, body = await self._get("/metrics", 0)
+        if status == 200:
+            return Readiness(True)
+        return Readiness(False, _reason(body) or f"it answers {status}")
+
+    async def scrape(self) -> dict[UsageKey, int] | None:
+        """Return the cumulative token counts, or None when they cannot be read within 1 s."""
+        try:
+            async with asyncio.timeout(SCRAPE_SECONDS):
+                status, body = await self._get("/metrics", SCRAPE_LIMIT_BYTES)
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL):
+            return None
+        return parse_usage(body.decode("utf-8", "replace")) if status == 200 else None
+
+    async def _get(self, path: str, limit: int) -> tuple[int, bytes]:
+        async with self._client.stream("GET", path) as response:
+            body = bytearray()
+            if limit:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) >= limit:
+                        break
+            return response.status_code, bytes(body[:limit])
+
+    def adopt(self, child: Child | None) -> None:
+        """Take back a gateway that an earlier, crashed deck of this session had started."""
+        if child is not None and processes.is_alive(child):
+            self._child = child
+
+    async def ensure(self, started: Callable[[Child], None]) -> Readiness:
+        """Attach to a ready gateway or start one and wait for it.
+
+        `started` is told the process as soon as there is one. With `enabled` unset and neither a
+        gateway nor its program there, the gateway is switched off for this session.
+        """
+        readiness = await self.probe()
+        if readiness.ready or await self._listens():
+            return readiness
+        program = shutil.which(self.config.command, path=self._environ.get("PATH"))
+        if program is None:
+            if self.config.mode is GatewayMode.SOFT:
+                self.enforced = False
+            self.last = Readiness(
+                False, f"{self.config.command} is not on PATH and nothing answers at {self.url}"
+            )
+            return self.last
+        try:
+            started(self._spawn(program))
+        except OSError as error:
+            self.last = Readiness(False, f"{program} cannot be started: {error.strerror}")
+            return self.last
+        return await self._wait_until_ready()
+
+    async def _listens(self) -> bool:
+        """Something holds the port, ready or not: starting a second one would only fail."""
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                _, writer = await asyncio.open_connection(self.host.strip("[]"), int(self.port))
+        except (TimeoutError, OSError, ValueError):
+            return False
+        writer.close()
+        return True
+
+    def _spawn(self, program: str) -> Child:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        environ = {k: v for k, v in self._environ.items() if not k.startswith("CHORAGOS_")}
+        # The host stays in: a bare port would ask an existing gateway for every interface.
+        environ["SPHRAGIS_LISTEN_ADDR"] = f"{self.host}:{self.port}"
+        descriptor = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._process = subprocess.Popen(  # the program the user configured
+                [program, "serve"],
+                stdin=subprocess.DEVNULL,
+                stdout=descriptor,
+                stderr=descriptor,
+                env=environ,
+                start_new_session=True,
+            )
+        finally:
+            os.close(descriptor)
+        self._child = processes.child(self._process.pid)
+        return self._child
+
+    async def _wait_until_ready(self) -> Readiness:
+        for _ in range(START_TRIES):
+            readiness = await self.probe()
+            if readiness.ready:
+                return readiness
+            if self._process is not None and self._process.poll() is not None:
+                self._child = None
+                self.last = Readiness(
+                    False,
+                    f"{self.config.command} serve ended with {self._process.returncode}; "
+                    f"see {self._log}",
+                )
+                return self.last
+            await asyncio.sleep(START_PAUSE_SECONDS)
+        return self.last
+
+    def reap(self) -> bool:
+        """Collect our gateway if it has ended; True when it has just been found dead."""
+        if self._child is None:
+            return False
+        if self._process is not None:
+            ended = self._process.poll() is not None
+        else:
+            ended = not processes.is_alive(self._child)
+        if ended:
+            self._child = None
+        return ended
+
+    async def stop(self) -> None:
+        """Stop the gateway if it is ours: SIGTERM, grace, SIGKILL. Then close the client."""
+        if self._child is not None:
+            await self._signal_until_gone(self._child)
+            self._child = None
+        await self._client.aclose()
+
+    async def _signal_until_gone(self, child: Child) -> None:
+        for number, patience in ((signal.SIGTERM, STOP_GRACE_SECONDS), (signal.SIGKILL, 2.0)):
+            processes.signal_group(child, number)
+            deadline = asyncio.get_running_loop().time() + patience
+            while asyncio.get_running_loop().time() < deadline:
+                if self.reap():
+                    return
+                await asyncio.sleep(0.05)
+
+
+def _reason(body: bytes) -> str:
+    """Return the reasons of a readiness answer as one clause, free of control characters."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    reasons = document.get("reasons") if isinstance(document, dict) else None
+    if not isinstance(reasons, list):
+        return ""
+    text = ", ".join(str(reason) for reason in reasons)
+    return "".join(c for c in text if c.isprintable())[:REASON_CHARS]

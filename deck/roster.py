@@ -1,0 +1,135 @@
+"""The seats of the team: each role with its environment, its command line and its pane.
+
+Owns what a role's process is given. Invariant: a role's environment holds the routing variables
+and the control socket whatever its filters say, and nothing that its filters keep out
+(contracts/deck.md section 1.1). `deck.session` creates the seats and drives the panes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from deck.agents import adapter_for
+from deck.config import Role, argv
+from deck.gateway import Gateway
+from deck.processes import SEAT_MARK
+
+#: What passes `env_allow` in any case.
+BASELINE: Final = (
+    "PATH",
+    "HOME",
+    "TERM",
+    "COLORTERM",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "TMPDIR",
+    "LANG",
+    "LC_*",
+    "XDG_*",
+)
+SOCKET_ENV: Final = "CHORAGOS_SOCK"
+ROLE_ENV: Final = "CHORAGOS_ROLE"
+TOKEN_ENV: Final = "CHORAGOS_ROLE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+class NotOnPath(Exception):
+    """A role's program cannot be found; the text names role and program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every seat of a session shares."""
+
+    session: str
+    socket: str
+    environ: Mapping[str, str]
+    gateway: Gateway
+
+
+@dataclass(slots=True)
+class Credential:
+    """The secret that ties a process to its role where its ancestry cannot be seen."""
+
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+    def matches(self, shown: str) -> bool:
+        """Compare in constant time."""
+        return bool(shown) and secrets.compare_digest(self.token.encode(), shown.encode())
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Tell whether a variable matches: exact, or a trailing-`*` prefix; a bare `*` matches
+    nothing."""
+    return any(
+        name.startswith(pattern[:-1])
+        if pattern.endswith("*") and pattern != "*"
+        else name == pattern
+        for pattern in patterns
+    )
+
+
+def _match(name: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return pattern != "*" and name.startswith(pattern[:-1])
+    return name == pattern
+
+
+def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
+    """Return what a role may see of the deck's environment: deny first, then allow if set."""
+    kept = {name: value for name, value in environ.items() if not matches(name, role.env_deny)}
+    if not role.env_allow:
+        return kept
+    allowed = (*BASELINE, *role.env_allow)
+    return {name: value for name, value in kept.items() if matches(name, allowed)}
+
+
+def environment(role: Role, credential: Credential, around: Surroundings) -> dict[str, str]:
+    """Return the environment of a role's process."""
+    environ = filtered(around.environ, role)
+    # A deck started inside another deck's pane must not pass on that pane's identity.
+    for name in [name for name in environ if name.startswith("CHORAGOS_PANE")]:
+        del environ[name]
+    environ.setdefault("TERM", "xterm-256color")
+    if environ["TERM"] in ("", "dumb"):
+        environ["TERM"] = "xterm-256color"
+    environ[SOCKET_ENV] = around.socket
+    environ[ROLE_ENV] = role.name
+    environ[TOKEN_ENV] = credential.token
+    environ[SEAT_MARK] = f"{around.session}:{role.name}"
+    if around.gateway.enforced:
+        adapter = adapter_for(role.command)
+        url = around.gateway.role_url(role.name)
+        for name in (*role.base_url_env, *adapter.url_env):
+            environ[name] = url
+        for name, value in adapter.quiet.items():
+            environ.setdefault(name, value)
+    return environ
+
+
+def command_line(role: Role, around: Surroundings) -> list[str]:
+    """Return a role's argv: program by full path, args, model, then what routing needs.
+
+    Raises NotOnPath.
+    """
+    program = find_program(role, around.environ)
+    line = [program, *argv(role)[1:]]
+    if around.gateway.enforced:
+        line += adapter_for(role.command).arguments(around.gateway.role_url(role.name))
+    return line
+
+
+def find_program(role: Role, environ: Mapping[str, str]) -> str:
+    """Return the full path of a role's program. Raises NotOnPath."""
+    program = shutil.which(role.command, path=environ.get("PATH")) if role.command else None
+    if program is None:
+        raise NotOnPath(
+            f"role {role.name}: the command {role.command!r} is not on PATH; install it or "
+            "correct `command` in the team file."
+        )
+    return program
