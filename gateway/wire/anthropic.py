@@ -1,0 +1,415 @@
+"""Anthropic Messages: where text lives in requests, answers and stream events.
+
+Invariant: in a request every string is text unless it sits under a structural name *and* looks
+like what belongs there (a known id shape, a base64 blob); a block of unknown type is refused;
+signed and encrypted fields pass byte for byte and are never restored. The same message gives the
+same bytes on every turn, so prompt caches keep hitting.
+Sources: the published API reference and the types of the official SDK (2.14), Nov 2026.
+Called by the scanning workers (requests) and the pipeline (answers) through the registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.wire.anthropic_stream import AnthropicStream, usage_from
+from gateway.wire.base import (
+    Location,
+    OpaqueAction,
+    RestorerFactory,
+    StreamTransformer,
+    TextRedactor,
+    Usage,
+    WireRefused,
+    WireReport,
+    words,
+)
+from gateway.wire.errors import Family, error_body
+from gateway.wire.sse import serialise
+from gateway.wire.walk import Scanner, distinct_keys, restore_free, restore_string
+
+#: Types of content blocks and of the typed objects inside them. A type that is missing here is
+#: refused: nobody knows where its text would be.
+BLOCK_TYPES: Final = words(
+    """
+    text image document search_result thinking redacted_thinking
+    tool_use tool_result server_tool_use mcp_tool_use mcp_tool_result mcp_tool_listing
+    web_search_tool_result web_search_result web_search_tool_result_error
+    web_fetch_tool_result web_fetch_result web_fetch_tool_result_error
+    code_execution_tool_result code_execution_result code_execution_output
+    code_execution_tool_result_error encrypted_code_execution_result
+    bash_code_execution_tool_result bash_code_execution_result bash_code_execution_output
+    bash_code_execution_tool_result_error
+    text_editor_code_execution_tool_result text_editor_code_execution_view_result
+    text_editor_code_execution_create_result text_editor_code_execution_str_replace_result
+    text_editor_code_execution_tool_result_error
+    tool_search_tool_result tool_search_tool_search_result tool_search_tool_result_error
+    tool_reference advisor_tool_result advisor_result advisor_redacted_result
+    advisor_tool_result_error container_upload compaction tool_addition tool_removal fallback
+    browser_state
+    """
+)
+
+#: Free-form data: everything in it is text, keys included.
+_FREE: Final = frozenset(("input", "input_schema", "input_examples", "schema", "metadata"))
+
+#: Lists of, or single, content blocks.
+_CONTENT: Final = frozenset(("content", "prefill"))
+
+#: Addresses, scanned also with percent-encoding undone.
+_URLS: Final = frozenset(("url", "uri", "source"))
+
+#: Names whose value is an id. An id of another shape than these is read as text.
+_IDS: Final = words(
+    """
+    id tool_use_id file_id container container_id skill_id tool_id previous_message_id message_id
+    request_id download_id tab_id memory_store_id
+    """
+)
+_ID_SHAPE: Final = re.compile(
+    r"(?:toolu|srvtoolu|mcptoolu|msg|file|container|call|skill|req|tooluse|fc|memstore|thread)_"
+    r"[A-Za-z0-9_-]{1,128}"
+    r"|(?:toolu_bdrk|toolu_vrtx|msg_bdrk|msg_vrtx)_[A-Za-z0-9]{1,64}"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+
+#: Names whose value is signed or encrypted by the provider.
+_SEALED: Final = frozenset(
+    ("signature", "encrypted_content", "encrypted_index", "encrypted_stdout")
+)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*={0,2}\s*")
+
+#: Tags: lower-case words out of a fixed set of the API. Anything else under these names is text.
+_TAGS: Final = frozenset(("type", "role", "ttl", "media_type"))
+_TAG_SHAPE: Final = re.compile(r"[a-z]+(?:[_/.+-](?:[a-z]+|20\d{6}|bm25))*|\d{1,2}[mh]")
+
+#: Model ids that are passed unread; other names (local models) are read as text too.
+_MODEL_SHAPE: Final = re.compile(r"claude-[a-z0-9.-]{1,64}(?:@(?:20\d{6}|latest|default))?")
+
+#: Beginnings, in base64, of the image and PDF formats the API takes.
+_BINARY: Final = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|%PDF-\d", re.DOTALL
+)
+
+#: Field names of the API, which need no scan as keys. Others are text.
+_FIELDS: Final = words(
+    """
+    active advisor allowed_callers allowed_domains allowed_tools authorization_token betas
+    bill_to billing_policy block_binding blocked_domains budget_tokens cache_control caching
+    caller citations cited_text city clear_at clear_at_least clear_tool_inputs code compaction
+    configs container content context context_management country custom data default_config
+    defer_loading definition description diagnostics disable_parallel_tool_use display
+    display_height_px display_number display_width_px document_index document_title download_id
+    eager_input_streaming edits effort enable_zoom enabled encrypted_content encrypted_index
+    encrypted_stdout end_block_index end_char_index end_page_number error error_code
+    error_message exclude_tools fallback_credit_token fallbacks file_id file_type filename
+    format id inference_geo input input_examples input_schema instructions is_error
+    is_file_update keep lines max_characters max_content_tokens max_tokens max_uses
+    mcp_server_name mcp_servers media_type messages metadata mode model name new_lines new_start
+    num_lines old_lines old_start output_config oversized_image page_age path
+    pause_after_compaction prefill prefix_mismatch_behavior previous_message_id region remaining
+    response_inclusion retrieved_at return_code role schema search_result_index server_name
+    service_tier signature size_bytes skill_id skills source speed start_block_index
+    start_char_index start_line start_page_number state_changes stderr stdout stop_reason
+    stop_sequences stream strict system tab_id tabs task_budget temperature text thinking thread
+    timezone title to token tool tool_changes tool_choice tool_configuration tool_id tool_name
+    tool_references tool_use_id tools toolset_name top_k top_p total total_lines transformations
+    trigger ttl type url use_citations user_id user_location user_profile_id value version
+    workspace_id
+    """
+)
+
+#: Fields of the API that say their value is a credential.
+_TELLING: Final = frozenset(("authorization_token", "token"))
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicMessages:
+    """`POST /v1/messages` and `POST /v1/messages/count_tokens`, which share one request shape."""
+
+    name: str
+
+    @property
+    def keep_alive(self) -> bytes:
+        """A ping event: the only filler all Anthropic clients accept (contracts/clients.md 3)."""
+        return serialise("ping", '{"type": "ping"}')
+
+    def redact_request(
+        self,
+        document: Any,
+        redactor: TextRedactor,
+        *,
+        opaque: OpaqueAction = OpaqueAction.PASS,
+        report: WireReport | None = None,
+    ) -> Any:
+        """Return the request redacted; the input is not changed. Raises WireRefused."""
+        if not isinstance(document, dict):
+            raise WireRefused(
+                "not_an_object",
+                "The body is JSON but not an object; send one JSON object as the API describes.",
+            )
+        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport())
+        return walk.fields(document, Location())
+
+    def model_of(self, document: Any) -> str:
+        """Return `model`, or an empty string when there is none."""
+        model = document.get("model") if isinstance(document, dict) else None
+        return model if isinstance(model, str) else ""
+
+    def wants_stream(self, document: Any) -> bool:
+        """Tell whether `stream` is true."""
+        return isinstance(document, dict) and document.get("stream") is True
+
+    def usage_of(self, document: Any) -> Usage:
+        """Return the counts of `usage`; count_tokens answers are no usage."""
+        return usage_from(document.get("usage")) if isinstance(document, dict) else Usage()
+
+    def stop_reason_of(self, document: Any) -> str | None:
+        """Return `stop_reason` of a whole message."""
+        reason = document.get("stop_reason") if isinstance(document, dict) else None
+        return reason if isinstance(reason, str) else None
+
+    def restore_response(self, document: Any, restore: Callable[[str], str]) -> Any:
+        """Return an answer or error restored, except in what the provider signed."""
+        return restore_node(document, restore)
+
+    def new_stream(self, restorers: RestorerFactory) -> StreamTransformer:
+        """Return the transformer of one event stream."""
+        return AnthropicStream(restorers, restore_node)
+
+    def error_body(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:
+        """Return `{"type":"error", ...}`."""
+        return error_body(Family.ANTHROPIC, status, kind, message, request_id)
+
+    def error_event(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:
+        """Return the `error` event that ends a failed stream."""
+        return serialise("error", self.error_body(status, kind, message, request_id).decode())
+
+
+#: Blocks of an answer that return to the provider byte for byte on the next turn.
+_SIGNED_BLOCKS: Final = frozenset(("thinking", "redacted_thinking", "compaction"))
+
+
+def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
+    """Return any part of an answer restored: text, tool input, citations, errors."""
+    if isinstance(value, str):
+        return restore_string(value, restore)
+    if isinstance(value, list):
+        return [restore_node(item, restore) for item in value]
+    if not isinstance(value, dict) or value.get("type") in _SIGNED_BLOCKS:
+        return value
+    return {
+        name: restore_free(member, restore)
+        if name in _FREE
+        else member
+        if name in _SEALED
+        else restore_node(member, restore)
+        for name, member in value.items()
+    }
+
+
+class _RequestWalk:
+    """One request: knows the schema, hands every text to the scanner."""
+
+    def __init__(self, scanner: Scanner, opaque: OpaqueAction, report: WireReport) -> None:
+        self._scan = scanner
+        self._opaque = opaque
+        self._report = report
+
+    def fields(self, node: dict[str, Any], place: Location) -> dict[str, Any]:
+        """Redact an object of the API's schema; unknown members are scanned like known ones."""
+        members: list[tuple[str, Any]] = []
+        for position, (name, value) in enumerate(node.items()):
+            key = name if name in _FIELDS else self._scan.key(name)
+            members.append((key, self._field(node, name, value, place.key(name, position))))
+        return dict(distinct_keys(node, members))
+
+    def _field(self, node: dict[str, Any], name: str, value: Any, place: Location) -> Any:
+        if isinstance(value, str):
+            return self._string(node, name, value, place)
+        if value is None or isinstance(value, bool):
+            return value
+        if name in _FREE:
+            return self._scan.free(value)
+        if name == "messages":
+            return self._each(value, place, self._message)
+        if name in _CONTENT or name == "system":
+            return self._content(value, place)
+        if name == "source" and isinstance(value, dict):
+            return self._source(value, place)
+        if name == "tools":
+            return self._each(value, place, self.fields)
+        return self._any(name, value, place)
+
+    def _any(self, name: str, value: Any, place: Location) -> Any:
+        """Redact a value the schema says nothing about."""
+        if isinstance(value, dict):
+            return self.fields(value, place)
+        if isinstance(value, list):
+            return [
+                self._string({}, name, item, place)
+                if isinstance(item, str)
+                else self._any(name, item, place.index(number))
+                for number, item in enumerate(value)
+            ]
+        # A number: the API's own counts are small, anything longer is somebody's data.
+        return self._scan.free(value, name if name not in _FIELDS else None)
+
+    def _each(
+        self, value: Any, place: Location, walk: Callable[[dict[str, Any], Location], Any]
+    ) -> Any:
+        if not isinstance(value, list):
+            return self._any("", value, place)
+        return [
+            walk(item, place.index(number))
+            if isinstance(item, dict)
+            else self._any("", item, place.index(number))
+            if not isinstance(item, str)
+            else self._scan.string(item)
+            for number, item in enumerate(value)
+        ]
+
+    def _message(self, message: dict[str, Any], place: Location) -> Any:
+        return self.fields(message, place)
+
+    def _content(self, value: Any, place: Location) -> Any:
+        """Redact `content`: a list of blocks, one block, or strings among them."""
+        if isinstance(value, dict):
+            return self._block(value, place) if "type" in value else self._scan.free(value)
+        return self._each(value, place, self._block)
+
+    def _block(self, block: dict[str, Any], place: Location) -> dict[str, Any]:
+        kind = block.get("type")
+        if not isinstance(kind, str) or kind not in BLOCK_TYPES:
+            raise _unknown_block(place)
+        sealed = _sealed_members(kind, block)
+        if sealed:
+            self._report.signed_parts += 1
+            # Members keep their order; what the provider signed goes back exactly as it came.
+            scanned = self.fields({**block, **dict.fromkeys(sealed, None)}, place)
+            return {**scanned, **{name: block[name] for name in sealed}}
+        if kind == "container_upload" or (kind.endswith("_output") and "file_id" in block):
+            self._opaque_part("an uploaded file", place)
+        return self.fields(block, place)
+
+    def _string(self, node: dict[str, Any], name: str, value: str, place: Location) -> str:
+        if name in _TAGS and _TAG_SHAPE.fullmatch(value):
+            return value
+        if name in _IDS and _ID_SHAPE.fullmatch(value):
+            return value
+        if name in _SEALED and _is_blob(value):
+            self._report.signed_parts += 1
+            return value
+        if name == "model" and _MODEL_SHAPE.fullmatch(value):
+            return value
+        if name in _URLS:
+            return self._url(value, place)
+        return self._scan.string(value, name if name in _TELLING or name not in _FIELDS else None)
+
+    def _url(self, url: str, place: Location) -> str:
+        if url[:5].lower() != "data:":
+            return self._scan.url(url)
+        head, comma, data = url.partition(",")
+        if not comma or not head.lower().endswith(";base64"):
+            return self._scan.url(url)
+        media = head[5:].split(";", 1)[0].lower()
+        return head + comma + self._base64(data, media, place)
+
+    def _source(self, source: dict[str, Any], place: Location) -> dict[str, Any]:
+        """Redact the source of an image or document."""
+        kind = source.get("type")
+        data = source.get("data")
+        if kind == "base64" and isinstance(data, str):
+            media = source.get("media_type")
+            rest = self.fields({**source, "data": ""}, place)
+            rest["data"] = self._base64(data, media if isinstance(media, str) else "", place)
+            return rest
+        if kind == "file":
+            self._opaque_part("an uploaded file", place)
+        elif kind not in ("text", "content", "url", None):
+            raise WireRefused(
+                "source_type",
+                f"The source at {place} is of a type this gateway does not know how to scan; "
+                "send text, content, url, file or base64.",
+                str(place),
+            )
+        return self.fields(source, place)
+
+    def _base64(self, data: str, media_type: str, place: Location) -> str:
+        """Return base64 data: text decoded, scanned and encoded again; binary by policy."""
+        binary = media_type.startswith(("image/", "audio/", "video/")) or "pdf" in media_type
+        if not (binary and _is_base64(data) and _BINARY.match(_decoded(data[:64]) or b"")):
+            raw = _decoded(data)
+            text = _as_text(raw) if raw is not None else data
+            if text is not None:
+                scanned = self._scan.string(text)
+                if raw is None:
+                    return scanned
+                return data if scanned == text else base64.b64encode(scanned.encode()).decode()
+        what = "a PDF file" if "pdf" in media_type else "an image" if binary else "binary data"
+        self._opaque_part(what, place)
+        return data
+
+    def _opaque_part(self, what: str, place: Location) -> None:
+        if self._opaque is OpaqueAction.REFUSE:
+            raise WireRefused(
+                "opaque",
+                f"The content at {place} holds {what}, which cannot be scanned, and the policy "
+                'refuses what cannot be scanned. Send it as text, or set `opaque = "pass"`.',
+                str(place),
+            )
+        self._report.opaque_parts += 1
+
+
+def _unknown_block(place: Location) -> WireRefused:
+    return WireRefused(
+        "block_type",
+        f"The content block at {place} has a type this gateway does not know, so its text cannot "
+        "be scanned; remove the block or update the gateway.",
+        str(place),
+    )
+
+
+def _sealed_members(kind: str, block: dict[str, Any]) -> tuple[str, ...]:
+    """Return the members of a block that the provider signed or encrypted, if it did."""
+    names: tuple[str, ...] = ()
+    if kind == "thinking" and _is_blob(block.get("signature")):
+        names = ("thinking", "signature")
+    elif kind == "redacted_thinking" and _is_blob(block.get("data")):
+        names = ("data",)
+    elif kind == "compaction" and any(
+        _is_blob(block.get(name)) for name in ("signature", "encrypted_content")
+    ):
+        names = ("content", "encrypted_content", "signature", "tool_changes")
+    return tuple(name for name in names if name in block)
+
+
+def _is_blob(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and _is_base64(value)
+
+
+def _is_base64(value: str) -> bool:
+    return _BASE64.fullmatch(value) is not None
+
+
+def _as_text(raw: bytes) -> str | None:
+    """Return bytes that are plainly text as such."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _decoded(data: str) -> bytes | None:
+    """Return the bytes of a base64 text as a lenient provider would read them, or None."""
+    compact = "".join(data.split()).translate({0x2D: "+", 0x5F: "/"}).rstrip("=")
+    try:
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,255 @@
+"""The event stream of Anthropic Messages: restored block by block, legally framed.
+
+Invariant: text held for a possible token is sent as a delta of its own block before that block's
+stop event; events that need no change keep their bytes; thinking, signatures and compaction are
+never touched; an upstream that ends without `message_stop` stays visibly incomplete.
+Usage is the maximum of each cumulative count over the events. Pure; one object per answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.wire.base import RestorerFactory, StreamRestorer, Usage, WireRefused
+from gateway.wire.nesting import JsonPrefix
+from gateway.wire.sse import SseEvent, SseParser, serialise
+from gateway.wire.strictjson import dumps, escape, loads
+
+#: Delta types whose text is restored piece by piece, and the member that holds it.
+_PIECES: Final = {"text_delta": "text", "input_json_delta": "partial_json"}
+
+#: Delta types that are whole in themselves.
+_WHOLE: Final = frozenset(("citations_delta",))
+
+#: Longest error type word kept for records.
+_MAX_WORD: Final = 48
+
+
+def usage_from(value: Any) -> Usage:
+    """Return the counts of an Anthropic `usage` object; absent or odd members count zero."""
+    if not isinstance(value, dict):
+        return Usage()
+
+    def count(name: str) -> int:
+        number = value.get(name)
+        if not isinstance(number, int) or isinstance(number, bool):
+            return 0
+        return max(number, 0)
+
+    return Usage(
+        count("input_tokens"),
+        count("output_tokens"),
+        count("cache_creation_input_tokens"),
+        count("cache_read_input_tokens"),
+    )
+
+
+class _Run:
+    """The text of one content block on its way through a restorer.
+
+    Pieces are fed up to each bracket separately: a token begins at the last bracket seen, so its
+    place in the JSON is known when its original is asked for.
+    """
+
+    def __init__(self, delta_type: str, restorers: RestorerFactory) -> None:
+        self.delta_type = delta_type
+        self._place = JsonPrefix(must_be_json=delta_type == "input_json_delta")
+        self._escapes = 0
+        self._restorer: StreamRestorer = restorers(self._encode)
+
+    def feed(self, piece: str) -> str:
+        """Return what can be sent of the block so far."""
+        out: list[str] = []
+        head, *rest = piece.split("[")
+        if head:
+            self._place.feed(head)
+            out.append(self._restorer.feed(head))
+        for part in rest:
+            self._escapes = self._place.depth
+            segment = "[" + part
+            out.append(self._restorer.feed(segment))
+            self._place.feed(segment)
+        return "".join(out)
+
+    def flush(self) -> str:
+        """Return what is still held."""
+        return self._restorer.flush()
+
+    def _encode(self, original: str) -> str:
+        for _ in range(self._escapes):
+            original = escape(original)
+        return original
+
+
+class AnthropicStream:
+    """Provider bytes in, client bytes out. See `base.StreamTransformer`."""
+
+    def __init__(
+        self,
+        restorers: RestorerFactory,
+        restore_node: Callable[[Any, Callable[[str], str]], Any],
+    ) -> None:
+        self._restorers = restorers
+        self._restore_node = restore_node
+        self._parser = SseParser()
+        self._runs: dict[int, _Run] = {}
+        self._usage = Usage()
+        self._stop_reason: str | None = None
+        self._model: str | None = None
+        self._complete = False
+        self._error: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """Cumulative token counts seen so far."""
+        return self._usage
+
+    @property
+    def stop_reason(self) -> str | None:
+        """`stop_reason` of the last `message_delta`."""
+        return self._stop_reason
+
+    @property
+    def model(self) -> str | None:
+        """`model` of `message_start`."""
+        return self._model
+
+    @property
+    def complete(self) -> bool:
+        """True once `message_stop` was seen."""
+        return self._complete
+
+    @property
+    def error(self) -> str | None:
+        """Type of the `error` event, if one came."""
+        return self._error
+
+    def feed(self, data: bytes) -> bytes:
+        """Take any chunk; return whole events only. Raises WireRefused on an oversized event."""
+        return b"".join(self._event(event) for event in self._parser.feed(data))
+
+    def close(self) -> bytes:
+        """Return what is held. An event cut off by the end is dropped: it cannot be restored."""
+        out = [self._event(event, cut=True) for event in self._parser.close()]
+        return b"".join([*out, self._flush_all()])
+
+    def _event(self, event: SseEvent, *, cut: bool = False) -> bytes:
+        if event.data is None:
+            return b"" if cut else event.raw
+        try:
+            document = loads(event.data.encode())
+        except WireRefused:
+            return b"" if cut else event.raw
+        kind = document.get("type") if isinstance(document, dict) else None
+        raw = event.raw if not cut else serialise(event.event, event.data, event.id)
+        if not isinstance(kind, str):
+            return raw
+        self._watch(kind, document)
+        handler = self._HANDLERS.get(kind)
+        return raw if handler is None else handler(self, event, document, raw)
+
+    def _watch(self, kind: str, document: dict[str, Any]) -> None:
+        """Remember what the record of the call needs."""
+        message = document.get("message")
+        if kind == "message_start" and isinstance(message, dict):
+            self._usage = self._usage.at_least(usage_from(message.get("usage")))
+            model = message.get("model")
+            self._model = model if isinstance(model, str) else self._model
+        elif kind == "message_delta":
+            self._usage = self._usage.at_least(usage_from(document.get("usage")))
+            delta = document.get("delta")
+            reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+            self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
+        elif kind == "message_stop":
+            self._complete = True
+        elif kind == "error":
+            error = document.get("error")
+            word = error.get("type") if isinstance(error, dict) else None
+            self._error = word[:_MAX_WORD] if isinstance(word, str) else "error"
+
+    def _start(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+        index, block = document.get("index"), document.get("content_block")
+        if not isinstance(index, int) or not isinstance(block, dict):
+            return raw
+        before = self._flush(index)
+        text = block.get("text")
+        if block.get("type") == "text" and isinstance(text, str):
+            shown = self._run(index, "text_delta").feed(text)
+            block = {**{k: self._restored(v) for k, v in block.items()}, "text": shown}
+        else:
+            block = self._restored(block)
+        return before + self._changed(event, document, {**document, "content_block": block}, raw)
+
+    def _delta(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+        index, delta = document.get("index"), document.get("delta")
+        if not isinstance(index, int) or not isinstance(delta, dict):
+            return raw
+        kind = delta.get("type")
+        if kind in _WHOLE:
+            changed = {**document, "delta": self._restored(delta)}
+            return self._changed(event, document, changed, raw)
+        member = _PIECES.get(kind) if isinstance(kind, str) else None
+        piece = delta.get(member) if member is not None else None
+        if member is None or not isinstance(kind, str) or not isinstance(piece, str):
+            return raw
+        shown = self._run(index, kind).feed(piece)
+        if not shown and piece:
+            return b""
+        changed = {**document, "delta": {**delta, member: shown}}
+        return self._changed(event, document, changed, raw)
+
+    def _stop(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+        index = document.get("index")
+        return (self._flush(index) if isinstance(index, int) else b"") + raw
+
+    def _whole(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+        return self._flush_all() + self._changed(event, document, self._restored(document), raw)
+
+    def _restored(self, value: Any) -> Any:
+        def restore(text: str) -> str:
+            if "[" not in text:
+                return text
+            restorer = self._restorers(str)
+            return restorer.feed(text) + restorer.flush()
+
+        return self._restore_node(value, restore)
+
+    def _run(self, index: int, delta_type: str) -> _Run:
+        run = self._runs.get(index)
+        if run is None or run.delta_type != delta_type:
+            run = self._runs[index] = _Run(delta_type, self._restorers)
+        return run
+
+    def _flush(self, index: int) -> bytes:
+        run = self._runs.pop(index, None)
+        held = run.flush() if run is not None else ""
+        if run is None or not held:
+            return b""
+        document = {
+            "type": "content_block_delta",
+            "index": index,
+            "delta": {"type": run.delta_type, _PIECES[run.delta_type]: held},
+        }
+        return serialise("content_block_delta", dumps(document).decode())
+
+    def _flush_all(self) -> bytes:
+        return b"".join(self._flush(index) for index in list(self._runs))
+
+    @staticmethod
+    def _changed(event: SseEvent, before: Any, after: Any, raw: bytes) -> bytes:
+        if after == before:
+            return raw
+        return serialise(event.event or str(before["type"]), dumps(after).decode(), event.id)
+
+    _HANDLERS: Final[
+        dict[str, Callable[[AnthropicStream, SseEvent, dict[str, Any], bytes], bytes]]
+    ] = {
+        "message_start": _whole,
+        "content_block_start": _start,
+        "content_block_delta": _delta,
+        "content_block_stop": _stop,
+        "message_delta": _whole,
+        "message_stop": _whole,
+        "error": _whole,
+    }

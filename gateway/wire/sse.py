@@ -1,0 +1,119 @@
+"""Server-sent events: bytes in any chunking to whole events, and back.
+
+Owns the line rules of the event stream format (WHATWG HTML, section 9.2): LF, CRLF or CR line
+ends, comments, several `data` lines, a byte order mark at the very start. Each event carries its
+raw bytes, and the raw bytes of all events put together are the stream, so an event that needs no
+change is passed on untouched. Decoding happens per event, so a split UTF-8 sequence is whole again.
+Called by the stream transformers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.wire.base import WireRefused
+
+#: Largest single event held in memory: a provider event is a few KB, a base64 result a few MB.
+MAX_EVENT: Final = 64 * 1024 * 1024
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event. `event` is empty when no name was sent; `raw` ends with the blank line.
+
+    `data` is None for a block of comments or fields without data.
+    """
+
+    event: str
+    data: str | None
+    id: str | None
+    raw: bytes
+
+
+def serialise(event: str, data: str, id: str | None = None) -> bytes:
+    """Return the bytes of an event; `data` may hold line ends."""
+    lines = [f"event: {event}"] if event else []
+    if id is not None:
+        lines.append(f"id: {id}")
+    lines += [f"data: {line}" for line in re.split(r"\r\n|\n|\r", data)]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+class SseParser:
+    """Feed bytes, read events. Keeps at most one unfinished event."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._line_start = 0
+        self._searched = 0
+        self._lines: list[bytes] = []
+        self._at_start = True
+        self._swallow_lf = False
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """Return the events that `data` completes. Raises WireRefused when one is too large."""
+        self._buffer += data
+        events: list[SseEvent] = []
+        while (line := self._next_line()) is not None:
+            if line:
+                self._lines.append(line)
+            else:
+                events.append(self._take())
+        if len(self._buffer) > MAX_EVENT:
+            raise WireRefused(
+                "event_too_large", f"The provider sent an event of more than {MAX_EVENT} bytes."
+            )
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """Return the event that the end of the stream leaves without its blank line, if any."""
+        rest = bytes(self._buffer[self._line_start :])
+        if rest:
+            self._lines.append(rest)
+        self._line_start = len(self._buffer)
+        return [self._take()] if self._lines else []
+
+    def _next_line(self) -> bytes | None:
+        if self._swallow_lf and self._line_start < len(self._buffer):
+            # The second half of a CRLF that was split between two chunks.
+            if self._buffer[self._line_start] == 0x0A:
+                self._line_start += 1
+                self._searched = max(self._searched, self._line_start)
+            self._swallow_lf = False
+        found = _LINE_END.search(self._buffer, self._searched)
+        if found is None:
+            self._searched = len(self._buffer)
+            return None
+        line = bytes(self._buffer[self._line_start : found.start()])
+        if self._at_start:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            self._at_start = False
+        self._swallow_lf = found.group() == b"\r" and found.end() == len(self._buffer)
+        self._line_start = self._searched = found.end()
+        return line
+
+    def _take(self) -> SseEvent:
+        raw = bytes(self._buffer[: self._line_start])
+        del self._buffer[: self._line_start]
+        self._line_start = self._searched = 0
+        lines, self._lines = self._lines, []
+        return _event(lines, raw)
+
+
+def _event(lines: list[bytes], raw: bytes) -> SseEvent:
+    name, identifier = "", None
+    data: list[str] = []
+    for line in lines:
+        field, _, value = line.decode("utf-8", "replace").partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
+        elif field == "id" and "\0" not in value:
+            identifier = value
+    return SseEvent(name, "\n".join(data) if data else None, identifier, raw)

@@ -1,0 +1,333 @@
+"""Scan by default: walks free-form data and strings so that nothing reaches a provider unread.
+
+Invariant: every string, every object key and every long number is shown to the redactor; JSON
+inside a string is read as JSON (escapes undone, keys giving context) and stays valid JSON, and the
+same string is then also read as plain text, so the detour can hide nothing. A string in which
+nothing was found keeps its bytes; in one where something was, only the changed literals differ.
+Redacted keys of one object stay distinct. Pure; called by the format modules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote
+
+from gateway.wire.base import PairRedactor, TextRedactor
+from gateway.wire.strictjson import Number, Pairs, loads_pairs
+
+#: JSON nested in strings is followed to this total depth; beyond, it is read as plain text. Each
+#: level of strings doubles the backslashes, so real data ends long before.
+MAX_NESTING: Final = 160
+
+#: A number shorter than this is not personal data by itself (no telephone, id or card is).
+MIN_NUMBER: Final = 6
+
+#: Members under these names belong to what the enclosing object's own key says:
+#: `{"api_key": {"default": "..."}}` in a schema, `{"password": {"value": "..."}}` in an answer.
+_INHERITING: Final = frozenset(("default", "const", "example", "examples", "value", "values"))
+
+#: `{"name": "DB_PASSWORD", "value": "..."}`: environment lists, headers, form fields.
+_NAME_MEMBERS: Final = ("name", "key", "Name", "Key", "variable", "header", "field")
+_VALUE_MEMBERS: Final = frozenset(("value", "Value", "val"))
+
+#: Keys whose value is a secret whatever it looks like. Used only for engines without `pair`.
+_NAMES_A_SECRET: Final = re.compile(
+    r"pass(?:wd|word|phrase|code)?\b|pwd|secret|token|credential|api[_-]?key|access[_-]?key|"
+    r"private[_-]?key|auth|cookie|session|bearer",
+    re.IGNORECASE,
+)
+
+_LITERAL: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[0-9.eE+\-]*')
+_LINE: Final = re.compile(r"[^\r\n]+")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
+
+
+class LeafEditor(Protocol):
+    """What `edit_json` asks for each leaf of a JSON text."""
+
+    def edit_key(self, key: str) -> str: ...
+
+    def edit_string(self, text: str, key: str | None, depth: int) -> str: ...
+
+    def edit_number(self, lexeme: str, key: str | None) -> str: ...
+
+
+class Scanner:
+    """Shows everything to one redactor. One per request."""
+
+    def __init__(self, redactor: TextRedactor) -> None:
+        self._text = redactor.text
+        self._pair = redactor.pair if isinstance(redactor, PairRedactor) else self._pair_as_text
+        self._keys: dict[str, str] = {}
+
+    def string(self, text: str, key: str | None = None, depth: int = 0) -> str:
+        """Return `text` redacted; `key` is the name it was found under, if that says anything."""
+        if len(text) < 2:
+            return text if key is None else self._plain(text, key)
+        if depth < MAX_NESTING:
+            text = self._nested(text, key, depth)
+        return self._plain(text, key)
+
+    def free(self, value: Any, key: str | None = None, depth: int = 0) -> Any:
+        """Return free-form data redacted: values, keys and numbers. Unchanged parts are shared."""
+        if isinstance(value, str):
+            return self.string(value, key, depth)
+        if isinstance(value, dict):
+            return self._object(value, key, depth)
+        if isinstance(value, list):
+            keys = element_keys(value, key)
+            changed = [
+                self.free(item, name, depth + 1) for item, name in zip(value, keys, strict=True)
+            ]
+            return (
+                changed if any(a is not b for a, b in zip(changed, value, strict=True)) else value
+            )
+        if isinstance(value, bool) or value is None:
+            return value
+        lexeme = value.text if isinstance(value, Number) else str(value)
+        redacted = self.edit_number(lexeme, key)
+        return value if redacted == lexeme else redacted
+
+    def key(self, key: str) -> str:
+        """Return an object key redacted."""
+        known = self._keys.get(key)
+        if known is None:
+            known = self._keys[key] = self._text(key)
+        return known
+
+    def url(self, url: str) -> str:
+        """Return a URL redacted, also where a value is percent-encoded."""
+        scanned = self.string(url)
+        if "%" not in scanned and "=" not in scanned:
+            return scanned
+        parts = _URL_DELIMITER.split(scanned)
+        for number in range(0, len(parts), 2):
+            name = parts[number - 2] if number >= 2 and parts[number - 1] == "=" else None
+            parts[number] = self._url_part(parts[number], name)
+        return "".join(parts)
+
+    def edit_key(self, key: str) -> str:
+        """Part of `LeafEditor`."""
+        return self._whole(key, self.key)
+
+    def edit_string(self, text: str, key: str | None, depth: int) -> str:
+        """Part of `LeafEditor`."""
+        return self._whole(text, lambda whole: self.string(whole, key, depth))
+
+    def edit_number(self, lexeme: str, key: str | None) -> str:
+        """Return the redacted text of a number, or the same lexeme. Part of `LeafEditor`."""
+        return lexeme if len(lexeme) < MIN_NUMBER else self._plain(lexeme, key)
+
+    def _object(self, value: dict[str, Any], key: str | None, depth: int) -> dict[str, Any]:
+        names = member_keys(value.items(), key)
+        members = [
+            (self.key(name), self.free(member, context, depth + 1))
+            for (name, member), context in zip(value.items(), names, strict=True)
+        ]
+        if all(
+            new is old and new_key == old_key
+            for (new_key, new), (old_key, old) in zip(members, value.items(), strict=True)
+        ):
+            return value
+        return dict(distinct_keys(value, members))
+
+    def _plain(self, text: str, key: str | None) -> str:
+        return self._text(text) if key is None else self._pair(key, text)
+
+    def _pair_as_text(self, key: str, value: str) -> str:
+        if _NAMES_A_SECRET.search(key):
+            prefix = f"{key}: "
+            line = self._text(prefix + value)
+            if line.startswith(prefix):
+                value = line[len(prefix) :]
+        return self._text(value)
+
+    def _nested(self, text: str, key: str | None, depth: int) -> str:
+        edited = edit_json(text, self, key, depth)
+        if edited is not None:
+            return edited
+        if "\n" not in text or not ('{"' in text or '["' in text or "{ " in text):
+            return text
+
+        def line(found: re.Match[str]) -> str:
+            edited = edit_json(found.group(), self, key, depth)
+            return found.group() if edited is None else edited
+
+        return _LINE.sub(line, text)
+
+    def _whole(self, text: str, scan: Callable[[str], str]) -> str:
+        """Scan text that may hold lone surrogates, which only JSON inside a string can bring."""
+        if not _SURROGATE.search(text):
+            return scan(text)
+        readable = _SURROGATE.sub("\ufffd", text)
+        scanned = scan(readable)
+        return text if scanned == readable else scanned
+
+    def _url_part(self, part: str, name: str | None) -> str:
+        decoded = unquote(part, errors="replace")
+        scanned = self._plain(decoded, name)
+        if scanned == decoded:
+            return part
+        return quote(scanned, safe="[]!*'() ,+") if decoded != part else scanned
+
+
+class _Restorer:
+    """Puts originals back with the escaping that their place inside nested JSON needs."""
+
+    def __init__(self, restore: Callable[[str], str]) -> None:
+        self._restore = restore
+
+    def edit_key(self, key: str) -> str:
+        return self._restore(key)
+
+    def edit_string(self, text: str, key: str | None, depth: int) -> str:
+        # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
+        opens = text.lstrip()[:1] in ("{", "[")
+        edited = edit_json(text, self, key, depth) if opens and depth < MAX_NESTING else None
+        return self._restore(text) if edited is None else edited
+
+    def edit_number(self, lexeme: str, key: str | None) -> str:
+        return lexeme
+
+
+def restore_string(text: str, restore: Callable[[str], str]) -> str:
+    """Return `text` restored; where it is a JSON text, it stays one whatever the originals hold."""
+    return _Restorer(restore).edit_string(text, None, 0) if "[" in text else text
+
+
+def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
+    """Return free-form data (tool input) restored, keys included."""
+    if isinstance(value, str):
+        return restore_string(value, restore)
+    if isinstance(value, list):
+        return [restore_free(item, restore) for item in value]
+    if isinstance(value, dict):
+        members = [(restore(k), restore_free(v, restore)) for k, v in value.items()]
+        return dict(distinct_keys(value, members))
+    return value
+
+
+def edit_json(text: str, editor: LeafEditor, key: str | None, depth: int) -> str | None:
+    """Edit the leaves of a JSON object or array given as text.
+
+    Returns None when `text` is not JSON, `text` itself when no leaf changed; otherwise a text in
+    which the changed literals are replaced and every other character is as it was.
+    """
+    if not _may_be_json(text):
+        return None
+    try:
+        document = loads_pairs(text)
+    except (ValueError, RecursionError):
+        return None
+    edits: list[str | None] = []
+    try:
+        _collect(document, editor, key, depth + 1, edits)
+    except _TooDeep:
+        return None
+    if not any(edit is not None for edit in edits):
+        return text
+    return "".join(_splice(text, edits))
+
+
+def member_keys(members: Iterable[tuple[str, Any]], inherited: str | None) -> list[str | None]:
+    """Return, for each member of an object, the name that says what its value is."""
+    pairs = list(members)
+    named: str | None = None
+    if any(name in _VALUE_MEMBERS for name, _ in pairs):
+        named = next(
+            (value for name, value in pairs if name in _NAME_MEMBERS and isinstance(value, str)),
+            None,
+        )
+    contexts: list[str | None] = []
+    for name, _ in pairs:
+        if named is not None and name in _VALUE_MEMBERS:
+            contexts.append(named)
+        elif inherited is not None and name in _INHERITING:
+            contexts.append(inherited)
+        else:
+            contexts.append(name)
+    return contexts
+
+
+def element_keys(items: list[Any], inherited: str | None) -> list[str | None]:
+    """Return, for each element, its context: the array's own, or the option before it in argv."""
+    contexts: list[str | None] = []
+    before: Any = None
+    for item in items:
+        is_option = isinstance(before, str) and before.startswith("-") and len(before) < 40
+        contexts.append(before.lstrip("-") or inherited if is_option else inherited)
+        before = item
+    return contexts
+
+
+def distinct_keys(
+    original: Iterable[str], members: list[tuple[str, Any]]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the members with keys made unique where editing made two of them equal."""
+    untouched = {new for old, (new, _) in zip(original, members, strict=True) if old == new}
+    seen: set[str] = set()
+    for old, (new, value) in zip(original, members, strict=True):
+        name, count = new, 1
+        while name in seen or (name != old and name in untouched):
+            count += 1
+            name = f"{new}_{count}"
+        seen.add(name)
+        yield name, value
+
+
+class _TooDeep(Exception):
+    pass
+
+
+def _may_be_json(text: str) -> bool:
+    head = text.lstrip(" \t\r\n")[:1] if text[:1].isspace() else text[:1]
+    if head not in ("{", "[", '"') or not head:
+        return False
+    if head == '"' and "\\" not in text:
+        return False
+    return text.rstrip(" \t\r\n")[-1:] in ("}", "]", '"')
+
+
+def _collect(
+    node: Any, editor: LeafEditor, key: str | None, depth: int, edits: list[str | None]
+) -> None:
+    """Append, for every key, string and number in document order, its new literal or None."""
+    if depth > MAX_NESTING:
+        raise _TooDeep
+    if isinstance(node, str):
+        edited = editor.edit_string(node, key, depth)
+        edits.append(None if edited == node else edited)
+    elif isinstance(node, Pairs):
+        keys = [name for name, _ in node]
+        new_keys = (
+            [
+                name
+                for name, _ in distinct_keys(keys, [(editor.edit_key(name), None) for name in keys])
+            ]
+            if len(set(keys)) == len(keys)
+            else [editor.edit_key(name) for name in keys]
+        )
+        for (name, value), new, context in zip(node, new_keys, member_keys(node, key), strict=True):
+            edits.append(None if new == name else new)
+            _collect(value, editor, context, depth + 1, edits)
+    elif isinstance(node, list):
+        for item, context in zip(node, element_keys(node, key), strict=True):
+            _collect(item, editor, context, depth + 1, edits)
+    elif not isinstance(node, bool) and node is not None:
+        lexeme = node.text if isinstance(node, Number) else str(node)
+        edited = editor.edit_number(lexeme, key)
+        edits.append(None if edited == lexeme else edited)
+
+
+def _splice(text: str, edits: list[str | None]) -> Iterator[str]:
+    position = 0
+    for literal, edit in zip(_LITERAL.finditer(text), edits, strict=True):
+        if edit is not None:
+            yield text[position : literal.start()]
+            yield json.dumps(edit, ensure_ascii=literal.group().isascii())
+            position = literal.end()
+    yield text[position:]
