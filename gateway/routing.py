@@ -70,7 +70,7 @@ class RefusalCode:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A call to forward. `upstream` is path and query at the provider; `role` may be empty."""
+    """A call to forward. `target` is path and query at the provider; `role` may be empty."""
 
     role: str
     family: Family
@@ -80,7 +80,7 @@ class Route:
     query: str
 
     @property
-    def upstream(self) -> str:
+    def target(self) -> str:
         """The request target at the provider."""
         return f"{self.path}?{self.query}" if self.query else self.path
 

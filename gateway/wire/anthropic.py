@@ -21,6 +21,7 @@ from gateway.wire.anthropic_stream import AnthropicStream, usage_from
 from gateway.wire.base import (
     Location,
     OpaqueAction,
+    OpaqueRedactor,
     RestorerFactory,
     StreamTransformer,
     TextRedactor,
@@ -153,7 +154,8 @@ class AnthropicMessages:
                 "not_an_object",
                 "The body is JSON but not an object; send one JSON object as the API describes.",
             )
-        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport())
+        note = redactor.opaque if isinstance(redactor, OpaqueRedactor) else None
+        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport(), note)
         return walk.fields(document, Location())
 
     def model_of(self, document: Any) -> str:
@@ -216,8 +218,15 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
 class _RequestWalk:
     """One request: knows the schema, hands every text to the scanner."""
 
-    def __init__(self, scanner: Scanner, opaque: OpaqueAction, report: WireReport) -> None:
+    def __init__(
+        self,
+        scanner: Scanner,
+        opaque: OpaqueAction,
+        report: WireReport,
+        note: Callable[[str], None] | None,
+    ) -> None:
         self._scan = scanner
+        self._note = note
         self._opaque = opaque
         self._report = report
 
@@ -294,7 +303,7 @@ class _RequestWalk:
             scanned = self.fields({**block, **dict.fromkeys(sealed, None)}, place)
             return {**scanned, **{name: block[name] for name in sealed}}
         if kind == "container_upload" or (kind.endswith("_output") and "file_id" in block):
-            self._opaque_part("an uploaded file", place)
+            self._opaque_part("file", place)
         return self.fields(block, place)
 
     def _string(self, node: dict[str, Any], name: str, value: str, place: Location) -> str:
@@ -330,7 +339,7 @@ class _RequestWalk:
             rest["data"] = self._base64(data, media if isinstance(media, str) else "", place)
             return rest
         if kind == "file":
-            self._opaque_part("an uploaded file", place)
+            self._opaque_part("file", place)
         elif kind not in ("text", "content", "url", None):
             raise WireRefused(
                 "source_type",
@@ -351,18 +360,19 @@ class _RequestWalk:
                 if raw is None:
                     return scanned
                 return data if scanned == text else base64.b64encode(scanned.encode()).decode()
-        what = "a PDF file" if "pdf" in media_type else "an image" if binary else "binary data"
-        self._opaque_part(what, place)
+        self._opaque_part(media_type or "application/octet-stream", place)
         return data
 
-    def _opaque_part(self, what: str, place: Location) -> None:
+    def _opaque_part(self, media_type: str, place: Location) -> None:
         if self._opaque is OpaqueAction.REFUSE:
             raise WireRefused(
                 "opaque",
-                f"The content at {place} holds {what}, which cannot be scanned, and the policy "
-                'refuses what cannot be scanned. Send it as text, or set `opaque = "pass"`.',
+                f"The content at {place} is an image, a PDF or another file that cannot be read as "
+                "text, and the policy refuses such content; send it as text or remove it.",
                 str(place),
             )
+        if self._note is not None:
+            self._note(media_type)
         self._report.opaque_parts += 1
 
 

@@ -98,8 +98,8 @@ class Usage:
 class TextRedactor(Protocol):
     """What a format needs of the redaction engine: plain text in, redacted text out.
 
-    Redacting an already redacted text must return it unchanged. An engine may also offer
-    `PairRedactor.pair`.
+    Redacting an already redacted text must return it unchanged. An engine may also offer what
+    `ValueRedactor` and `OpaqueRedactor` describe.
     """
 
     def text(self, s: str, /) -> str:
@@ -108,11 +108,20 @@ class TextRedactor(Protocol):
 
 
 @runtime_checkable
-class PairRedactor(Protocol):
-    """The optional half of the engine: a value whose key says what it is."""
+class ValueRedactor(Protocol):
+    """An engine that can use the name a value is stored under."""
 
-    def pair(self, key: str, value: str, /) -> str:
-        """Return `value` redacted, knowing that it was found under `key`."""
+    def value(self, key: str, s: str, /) -> str:
+        """Return `s` redacted like `text`, and as what `key` says it is."""
+        ...
+
+
+@runtime_checkable
+class OpaqueRedactor(Protocol):
+    """An engine whose policy decides about bytes that cannot be read as text."""
+
+    def opaque(self, media_type: str, /) -> None:
+        """Note such bytes, or raise to refuse the call."""
         ...
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
-from gateway.wire.base import PairRedactor, TextRedactor
+from gateway.wire.base import ValueRedactor, TextRedactor
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
 #: JSON nested in strings is followed to this total depth; beyond, it is read as plain text. Each
@@ -25,6 +25,9 @@ MAX_NESTING: Final = 160
 #: A number shorter than this is not personal data by itself (no telephone, id or card is).
 MIN_NUMBER: Final = 6
 
+#: A name says something about a short value; a longer one is a document, scanned as text.
+LONGEST_VALUE: Final = 2048
+
 #: Members under these names belong to what the enclosing object's own key says:
 #: `{"api_key": {"default": "..."}}` in a schema, `{"password": {"value": "..."}}` in an answer.
 _INHERITING: Final = frozenset(("default", "const", "example", "examples", "value", "values"))
@@ -33,7 +36,7 @@ _INHERITING: Final = frozenset(("default", "const", "example", "examples", "valu
 _NAME_MEMBERS: Final = ("name", "key", "Name", "Key", "variable", "header", "field")
 _VALUE_MEMBERS: Final = frozenset(("value", "Value", "val"))
 
-#: Keys whose value is a secret whatever it looks like. Used only for engines without `pair`.
+#: Keys whose value is a secret whatever it looks like. Used only for engines without `value`.
 _NAMES_A_SECRET: Final = re.compile(
     r"pass(?:wd|word|phrase|code)?\b|pwd|secret|token|credential|api[_-]?key|access[_-]?key|"
     r"private[_-]?key|auth|cookie|session|bearer",
@@ -61,7 +64,7 @@ class Scanner:
 
     def __init__(self, redactor: TextRedactor) -> None:
         self._text = redactor.text
-        self._pair = redactor.pair if isinstance(redactor, PairRedactor) else self._pair_as_text
+        self._value = redactor.value if isinstance(redactor, ValueRedactor) else self._value_as_text
         self._keys: dict[str, str] = {}
 
     def string(self, text: str, key: str | None = None, depth: int = 0) -> str:
@@ -136,9 +139,11 @@ class Scanner:
         return dict(distinct_keys(value, members))
 
     def _plain(self, text: str, key: str | None) -> str:
-        return self._text(text) if key is None else self._pair(key, text)
+        if key is None or len(text) > LONGEST_VALUE:
+            return self._text(text)
+        return self._value(key, text)
 
-    def _pair_as_text(self, key: str, value: str) -> str:
+    def _value_as_text(self, key: str, value: str) -> str:
         if _NAMES_A_SECRET.search(key):
             prefix = f"{key}: "
             line = self._text(prefix + value)
