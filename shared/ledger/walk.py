@@ -1,0 +1,597 @@
+"""Following the lines of a log and naming the first record that does not fit.
+
+Owns the judgement on lines: bytes, numbers, links, tree, checkpoints, times, pairing. The fast
+path takes a whole batch that is as it should be; anything else goes line by line through the
+slow path, which decides whether a record, a checkpoint or a line break was touched. A changed
+record shows in the link of the one behind it and in the signed root; `_settle_batch` finds the
+smallest set of changes that explains both. Raises nothing on any input. Called by `verify`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from shared.ledger.checkpoint import (
+    Checkpoint,
+    VerifierKey,
+    is_checkpoint_line,
+    open_note,
+    parse_checkpoint,
+    parse_checkpoint_line,
+)
+from shared.ledger.errors import NoteRefused
+from shared.ledger.merkle import Frontier, leaf_hash
+from shared.ledger.record import VERSION, LineRefused, parse, shape_problem
+from shared.ledger.segment import Position
+from shared.ledger.verdict import Findings, Status
+
+_CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+#: Keep the records since the last good checkpoint for a diagnosis, up to this many: a batch has
+#: at most 1,024 records, so several lost checkpoints in a row can be bridged.
+MAX_PENDING: Final = 8192
+#: Two ways to read each doubtful record; 2^6 trees are built in well under a second.
+MAX_DOUBTS: Final = 6
+_GLUED: Final = re.compile(rb'\}.?(?=\{")', re.DOTALL)
+_PREV: Final = re.compile(rb'"prev":"([0-9a-f]{64})"')
+_LIKE_CHECKPOINT: Final = re.compile(
+    rb'^.?\{?"?cp"|^\{"..":"|\xe2\x80\x94 [^ ]+ [A-Za-z0-9+/]{80}', re.S
+)
+
+
+@dataclass(slots=True)
+class _Item:
+    """A record since the last good checkpoint: its number, the leaf its bytes give (None when
+    there are no good bytes) and the leaf it names for the record before it."""
+
+    seq: int
+    leaf: bytes | None
+    prev: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A signed checkpoint that does not fit; judged once the next record's link is known."""
+
+    signed: Checkpoint
+
+
+class Walker:
+    """Follows one log from a known position. Feed lines in order, then call `finish`."""
+
+    def __init__(
+        self, keys: Sequence[VerifierKey], origin: str, position: Position, findings: Findings
+    ) -> None:
+        """Start at `position`; `keys` sign the checkpoints of `origin`."""
+        self.findings = findings
+        self.keys = list(keys)
+        self.origin = origin
+        self.records = 0
+        self.signed: Checkpoint | None = None
+        self.note = ""
+        self.roots: dict[int, bytes] = {}
+        self.watch: set[int] = set()
+        self.good_signatures = 0
+        self._unanswered: set[int] = set()
+        self.resume(position)
+
+    def resume(self, position: Position) -> None:
+        """Go on from a signed position (a seal), whatever was lost before it."""
+        self.expected = position.size
+        self._base: Frontier | None = position.frontier.copy()
+        self._frontier: Frontier | None = position.frontier.copy()
+        self.tip: str | None = position.tip
+        self._ts = position.ts
+        self._unanswered = set(position.open_requests)
+        self._items: list[_Item] = []
+        self._doubt = False
+        self._waiting: _Waiting | None = None
+        self._junk: list[bytes] = []
+        self._group: list[bytes] = []
+
+    def resume_blind(self, first: int) -> None:
+        """Go on at record `first` without knowing the tree or the link before it."""
+        self.resume(Position())
+        self.expected, self.tip = first, None
+        self._base = self._frontier = None
+
+    # -- lines ---------------------------------------------------------------------------------
+
+    def feed(self, lines: Sequence[bytes]) -> None:
+        """Take lines, each with its newline (the very last of a file may lack it)."""
+        group = self._group
+        for line in lines:
+            if line[-1:] != b"\n":
+                self._flush()
+                self._unfinished(line)
+                continue
+            body = line[:-1]
+            if not body.startswith(b'{"cp":"'):
+                group.append(body)
+                if len(group) > MAX_PENDING:
+                    self._flush()
+                continue
+            if not self._take_batch(group, body):
+                self._flush()
+                self._line(body)
+            group.clear()
+
+    def _flush(self) -> None:
+        group, self._group = self._group, []
+        for body in group:
+            self._line(body)
+        group.clear()
+        self._group = group
+
+    def _take_batch(self, group: Sequence[bytes], cp_line: bytes) -> bool:
+        """Take a batch that is entirely as it should be; change nothing otherwise."""
+        if self._doubt or self._junk or self._waiting or self._items or not group:
+            return False
+        if self._frontier is None or self.tip is None:
+            return False
+        try:
+            records = [orjson.loads(body) for body in group]
+            if [orjson.dumps(record, option=_CANONICAL) for record in records] != group:
+                return False
+            leaves = [sha256(b"\x00" + body).digest() for body in group]
+            links = [leaf.hex() for leaf in leaves]
+            if [record["prev"] for record in records] != [self.tip, *links[:-1]]:
+                return False
+            size = self.expected + len(group)
+            if [record["seq"] for record in records] != list(range(self.expected, size)):
+                return False
+            if any(record["v"] != VERSION or shape_problem(record) for record in records):
+                return False
+            frontier = self._frontier.copy()
+            frontier.extend(leaves)
+            root = frontier.root()
+            note = parse_checkpoint_line(cp_line)
+        except (ValueError, KeyError, TypeError, RecursionError, NoteRefused):
+            return False
+        expected = Checkpoint(self.origin, size, root)
+        if not note.startswith(expected.text() + "\n") or not self._is_signed(note):
+            return False
+        for record in records:
+            self._look_at(record)
+        self.expected, self.tip = size, links[-1]
+        self._frontier = frontier
+        self.records += len(group)
+        self._good_checkpoint(expected, note)
+        return True
+
+    def _line(self, body: bytes) -> None:
+        """Take one line the slow way."""
+        if is_checkpoint_line(body):
+            try:
+                note = parse_checkpoint_line(body)
+            except NoteRefused:
+                self._junk.append(body)
+                return
+            self._checkpoint(note)
+            return
+        try:
+            record = parse(body)
+        except LineRefused:
+            self._junk.append(body)
+            return
+        self._record(record, body)
+
+    def _unfinished(self, piece: bytes) -> None:
+        """The last bytes of a file, without a newline."""
+        try:
+            note = parse_checkpoint_line(piece)
+        except NoteRefused:
+            self.findings.add(
+                "torn_tail",
+                self.expected,
+                f"The file ends inside record {self.expected} or its checkpoint: the last line "
+                "is not complete.",
+                Status.INCOMPLETE,
+            )
+            return
+        self.findings.add(
+            "line_break_removed",
+            self.expected - 1,
+            f"The line break after the checkpoint of record {self.expected - 1} is missing.",
+        )
+        self._checkpoint(note)
+
+    # -- records -------------------------------------------------------------------------------
+
+    def _record(self, record: dict[str, Any], body: bytes) -> None:
+        seq, prev = record["seq"], record["prev"]
+        if self._junk:
+            self._settle_junk(seq, prev)
+        self._judge_waiting(prev)
+        leaf = leaf_hash(body)
+        if seq != self.expected:
+            if prev == self.tip:
+                self.findings.add(
+                    "record_changed",
+                    self.expected,
+                    f"Record {self.expected} was changed: it gives another record number.",
+                )
+                seq = self.expected
+            elif seq < self.expected:
+                self._out_of_order(seq)
+                return
+            else:
+                self._missing(self.expected, seq, prev)
+        if self.tip is not None and prev != self.tip:
+            self._doubt = True
+        self._push(_Item(seq, leaf, prev))
+        self.records += 1
+        self._look_at(record)
+
+    def _push(self, item: _Item) -> None:
+        self._items.append(item)
+        self.expected = item.seq + 1
+        self.tip = item.leaf.hex() if item.leaf is not None else None
+        if item.leaf is None:
+            self._doubt = True
+        elif self._frontier is not None:
+            self._frontier.append(item.leaf)
+        if len(self._items) > MAX_PENDING:
+            self._report_links(self._items, None)
+            self._lose_tree()
+
+    def _out_of_order(self, seq: int) -> None:
+        self.findings.drop("record_missing", seq)
+        self.findings.add(
+            "record_out_of_order",
+            seq,
+            f"A record with number {seq} stands behind record {self.expected - 1}: it was moved "
+            "or inserted.",
+        )
+
+    def _missing(self, first: int, end: int, next_prev: str | None) -> None:
+        """Records first..end-1 are not there; the last one's leaf is known from its successor."""
+        span = f"Record {first} is" if end - first == 1 else f"Records {first} to {end - 1} are"
+        self.findings.add("record_missing", first, f"{span} missing.")
+        if end - first > MAX_DOUBTS:
+            self._report_links(self._items, None)
+            self._lose_tree()
+            self.expected, self.tip = end, next_prev
+            return
+        for seq in range(first, end):
+            self._push(_Item(seq, None, None))
+
+    def _look_at(self, record: dict[str, Any]) -> None:
+        """Judge what a record says by itself: its time, and the pairing of the two phases."""
+        kind, seq, ts = record["type"], record["seq"], record["ts"]
+        if ts < self._ts and kind != "clock_step":
+            self.findings.add(
+                "clock_decreased",
+                seq,
+                f"The time of record {seq} is before that of the record it follows, and no "
+                "clock_step record explains it.",
+            )
+        self._ts = ts
+        if kind == "request":
+            self._unanswered.add(seq)
+        elif kind == "outcome":
+            ref = record.get("ref")
+            if ref in self._unanswered:
+                self._unanswered.discard(ref)
+            elif self._frontier is not None and not self._doubt:
+                self.findings.add(
+                    "outcome_without_request",
+                    seq,
+                    f"Record {seq} is the outcome of a request that is not open in this log.",
+                    Status.INCOMPLETE,
+                )
+
+    # -- lines that cannot be read -------------------------------------------------------------
+
+    def _settle_junk(self, next_seq: int | None, next_prev: str | None) -> None:
+        """Decide what unreadable lines were, knowing which record number comes next."""
+        junk, self._junk = self._junk, []
+        if self._mend_line_breaks(junk):
+            return
+        gap = 0 if next_seq is None else next_seq - self.expected
+        like = [body for body in junk if _LIKE_CHECKPOINT.search(body)]
+        if next_seq is None:
+            gap = 0 if len(like) == len(junk) else 1
+        if gap < 1 or (len(junk) > gap and like):
+            self.findings.add(
+                "checkpoint_unreadable",
+                max(self.expected - 1, 0),
+                f"The checkpoint line after record {max(self.expected - 1, 0)} was changed: it "
+                "cannot be read.",
+            )
+        if gap < 1:
+            return
+        bodies = [body for body in junk if body not in like] or junk
+        if gap > max(len(bodies), 1):
+            self._missing(self.expected, self.expected + gap - len(bodies), None)
+        for index in range(min(gap, len(bodies))):
+            seq = self.expected
+            self.findings.add(
+                "record_changed",
+                seq,
+                f"Record {seq} was changed: its line cannot be read as a record any more.",
+            )
+            match = _PREV.search(bodies[index])
+            self._push(_Item(seq, None, match[1].decode() if match else None))
+        del next_prev
+
+    def _mend_line_breaks(self, junk: list[bytes]) -> bool:
+        """Recognize a line break that was added or removed; take the mended lines."""
+        joined = b"".join(junk)
+        if not joined or (len(junk) > 1 and self._fits(joined)):
+            self.findings.add(
+                "line_break_added",
+                self.expected,
+                f"A line break was added at record {self.expected}.",
+            )
+            if joined:
+                self._line(joined)
+            return True
+        if len(junk) != 1:
+            return False
+        for match in itertools.islice(_GLUED.finditer(joined), 64):
+            left, right = joined[: match.start() + 1], joined[match.end() :]
+            if self._fits(left) and self._readable(right):
+                self.findings.add(
+                    "line_break_removed",
+                    self.expected,
+                    f"The line break at record {self.expected} was changed or removed.",
+                )
+                self._line(left)
+                self._line(right)
+                return True
+        return False
+
+    def _fits(self, body: bytes) -> bool:
+        """Tell whether a line is a checkpoint or the very record that is expected next."""
+        if is_checkpoint_line(body):
+            return self._readable(body)
+        try:
+            return bool(parse(body)["seq"] == self.expected)
+        except LineRefused:
+            return False
+
+    def _readable(self, body: bytes) -> bool:
+        try:
+            if is_checkpoint_line(body):
+                parse_checkpoint_line(body)
+            else:
+                parse(body)
+        except (LineRefused, NoteRefused):
+            return False
+        return True
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def _is_signed(self, note: str) -> bool:
+        try:
+            open_note(note, self.keys)
+        except NoteRefused:
+            return False
+        self.good_signatures += 1
+        return True
+
+    def _checkpoint(self, note: str) -> None:
+        last = max(self.expected - 1, 0)
+        try:
+            signed = parse_checkpoint(note[: note.find("\n\n") + 1])
+        except NoteRefused:
+            self.findings.add(
+                "checkpoint_unreadable",
+                last,
+                f"The checkpoint after record {last} was changed: its text is not a checkpoint.",
+            )
+            return
+        if not self._is_signed(note):
+            self._bad_signature(signed, last)
+            return
+        if self._junk:
+            self._settle_junk(signed.size, None)
+        self._judge_waiting(None)
+        if signed.origin != self.origin:
+            self.findings.add(
+                "checkpoint_of_another_log",
+                last,
+                f"The checkpoint after record {last} is of another log.",
+            )
+        elif signed.size < self.expected:
+            self.findings.add(
+                "checkpoint_out_of_order",
+                last,
+                f"The checkpoint after record {last} is for {signed.size} records: records or "
+                "the checkpoint were inserted or moved.",
+            )
+        else:
+            if signed.size > self.expected:
+                self._missing(self.expected, signed.size, None)
+            self._match(signed, note)
+
+    def _bad_signature(self, signed: Checkpoint, last: int) -> None:
+        if self._junk:
+            self._settle_junk(signed.size if signed.size - self.expected in (0, 1) else None, None)
+            last = max(self.expected - 1, 0)
+        self.findings.add(
+            "checkpoint_signature",
+            last,
+            f"The signature of the checkpoint after record {last} is not by the log's key for "
+            "this text: the checkpoint was changed, or the log was signed by someone else.",
+        )
+
+    def _match(self, signed: Checkpoint, note: str) -> None:
+        """Compare a signed checkpoint with the records before it."""
+        frontier = self._frontier
+        if frontier is not None and not self._doubt and frontier.root() == signed.root:
+            self._good_checkpoint(signed, note)
+            return
+        self.note, self.signed = note, signed
+        self.roots_at(signed)
+        if self._base is None:
+            self._report_links(self._items, None)
+            self._items, self._doubt = self._items[-1:], False
+            return
+        self._waiting = _Waiting(signed)
+
+    def _good_checkpoint(self, signed: Checkpoint, note: str) -> None:
+        self.signed, self.note = signed, note
+        self.roots_at(signed)
+        self._items.clear()
+        assert self._frontier is not None
+        self._base = self._frontier.copy()
+
+    def roots_at(self, signed: Checkpoint) -> None:
+        """Remember the signed root at the sizes that someone asks about."""
+        if signed.size in self.watch:
+            self.roots[signed.size] = signed.root
+
+    # -- which record was it -------------------------------------------------------------------
+
+    def _judge_waiting(self, next_prev: str | None) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or self._base is None:
+            return
+        self._settle_batch(self._items, self._base, waiting.signed.root, next_prev)
+
+    def _settle_batch(
+        self, items: list[_Item], base: Frontier, root: bytes, next_prev: str | None
+    ) -> None:
+        """Find the fewest changed records that explain the links and the signed root."""
+        claims = _claims(items, next_prev)
+        choices = _choices(items, claims)
+        doubtful = [index for index, options in enumerate(choices) if len(options) != 1]
+        solution = None
+        if len(doubtful) <= MAX_DOUBTS and all(choices):
+            solution = _solve(choices, doubtful, base, root)
+        if solution is None:
+            self._report_unsolved(items, claims, next_prev)
+            self._lose_tree()
+            return
+        for item, leaf in zip(items, solution, strict=True):
+            if item.leaf != leaf and not self.findings.has(item.seq):
+                self._changed(item.seq)
+        frontier = base.copy()
+        frontier.extend(solution)
+        self._base, self._frontier = frontier, frontier.copy()
+        self.tip = solution[-1].hex() if solution else self.tip
+        self._items, self._doubt = [], False
+
+    def _report_unsolved(
+        self, items: list[_Item], claims: Sequence[str | None], next_prev: str | None
+    ) -> None:
+        before = len(self.findings)
+        if items and next_prev is None:
+            # Nothing behind the last record names it. Had only an earlier one changed, its
+            # successor's link would have given the signed root; so the last one changed.
+            last = items.pop()
+            if last.leaf is not None:
+                self._changed(last.seq)
+            if (
+                len(items)
+                and items[-1].leaf is not None
+                and claims[len(items) - 1] != items[-1].leaf.hex()
+            ):
+                items[-1].leaf = None
+        self._report_links(items, next_prev)
+        if len(self.findings) == before:
+            first = items[0].seq if items else self.expected
+            self.findings.add(
+                "tree_mismatch",
+                first,
+                f"The records from {first} to {self.expected - 1} are not the ones that the "
+                "checkpoint after them signs: they were rewritten.",
+            )
+
+    def _report_links(self, items: Sequence[_Item], next_prev: str | None) -> None:
+        for item, claim in zip(items, _claims(items, next_prev), strict=True):
+            if item.leaf is not None and claim is not None and claim != item.leaf.hex():
+                self._changed(item.seq)
+
+    def _changed(self, seq: int) -> None:
+        self.findings.add(
+            "record_changed",
+            seq,
+            f"Record {seq} was changed: its bytes no longer give the hash that the log signed.",
+        )
+
+    def _lose_tree(self) -> None:
+        """Go on with links and signatures only, until the next seal."""
+        if self._base is not None:
+            self.findings.note(
+                "tree_lost",
+                self.expected,
+                f"From record {self.expected} to the end of this segment the tree could not be "
+                "recomputed; links and signatures were checked.",
+            )
+        self._base = self._frontier = None
+        self._items, self._doubt = self._items[-1:], False
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def finish(self, head: Checkpoint | None = None) -> None:
+        """Judge what is still open at the end of a file. `head` may sign the end, too."""
+        self._flush()
+        if self._junk:
+            self._settle_junk(None, None)
+        self._judge_waiting(None)
+        if not self._items:
+            return
+        if head is not None and head.size == self.expected and self._base is not None:
+            frontier = self._frontier
+            if frontier is None or self._doubt or frontier.root() != head.root:
+                self._settle_batch(self._items, self._base, head.root, None)
+                return
+        if self._base is not None:
+            self._report_links(self._items, None)
+
+    @property
+    def unsigned(self) -> int:
+        """How many records at the end no good checkpoint covers."""
+        return self.expected - (self.signed.size if self.signed else 0)
+
+    @property
+    def unanswered(self) -> list[int]:
+        """The requests that have no outcome, in order."""
+        return sorted(self._unanswered)
+
+    def root(self) -> bytes | None:
+        """Return the root over everything read, when it could be computed."""
+        return self._frontier.root() if self._frontier is not None else None
+
+
+def _claims(items: Sequence[_Item], next_prev: str | None) -> list[str | None]:
+    """Return, for each item, the leaf that its successor names for it."""
+    return [item.prev for item in items[1:]] + ([next_prev] if items else [])
+
+
+def _choices(items: Sequence[_Item], claims: Sequence[str | None]) -> list[list[bytes]]:
+    """Return, for each item, the leaves it may have had: by its bytes, by its successor."""
+    choices = []
+    for item, claim in zip(items, claims, strict=True):
+        options = [] if item.leaf is None else [item.leaf]
+        if claim is not None and re.fullmatch(r"[0-9a-f]{64}", claim):
+            claimed = bytes.fromhex(claim)
+            if claimed not in options:
+                options.append(claimed)
+        choices.append(options)
+    return choices
+
+
+def _solve(
+    choices: Sequence[list[bytes]], doubtful: Sequence[int], base: Frontier, root: bytes
+) -> list[bytes] | None:
+    """Return the leaves that give the signed root, preferring those the stored bytes give."""
+    picks = sorted(itertools.product((0, 1), repeat=len(doubtful)), key=sum)
+    for pick in picks:
+        leaves = [options[0] for options in choices]
+        for index, chosen in zip(doubtful, pick, strict=True):
+            leaves[index] = choices[index][chosen]
+        frontier = base.copy()
+        frontier.extend(leaves)
+        if frontier.root() == root:
+            return leaves
+    return None
