@@ -141,12 +141,12 @@ class Checkpoints:
         ref = self._claim(name, epoch, commit)
         return next(found for found in self._read() if found.ref == ref)
 
-    def list(self) -> list[Checkpoint]:
+    def list(self) -> tuple[Checkpoint, ...]:
         """Return this deck's checkpoints, newest first.
 
         Those of other decks in the repository are left out; so are refs with foreign names.
         """
-        return [found for found in self._read() if self._is_ours(found)]
+        return tuple(found for found in self._read() if self._is_ours(found))
 
     def find(self, wanted: str) -> Checkpoint:
         """Return the newest checkpoint of a task id or name, or the one of a full name or ref.
@@ -169,20 +169,6 @@ class Checkpoints:
         raise CheckpointNotFound(
             f"there is no checkpoint {wanted}; `choragos checkpoints` lists those there are."
         )
-
-    def end_of(self, start: Checkpoint) -> Checkpoint | None:
-        """Return the snapshot taken when the task of `start` ended, or None while there is none."""
-        ours = [found for found in self._read() if found.deck == start.deck]
-        again = [f.at for f in ours if f.name == start.name and f.at > start.at]
-        ends = [
-            found
-            for found in ours
-            if found.name == start.name + _DONE
-            and found.at > start.at
-            and (not again or found.at < min(again))
-        ]
-        # A task sent back for another round ends more than once; the last end counts.
-        return max(ends, key=lambda found: found.at, default=None)
 
     def prune(self, keep: int | None = None) -> int:
         """Delete all but the newest `keep` deliveries, merges and undos; return how many went.
@@ -225,9 +211,9 @@ class Checkpoints:
 
         return rollback.apply_plan(self, plan)
 
-    def history(self) -> list[Checkpoint]:
+    def history(self) -> tuple[Checkpoint, ...]:
         """Return the checkpoints of every deck in the repository, oldest first."""
-        return sorted(self._read(), key=lambda found: found.at)
+        return tuple(reversed(self._read()))
 
     def _claim(self, name: str, epoch: int, commit: str) -> str:
         """Create the ref, a second later if another process took the name; return it."""
@@ -248,7 +234,7 @@ class Checkpoints:
     def _is_ours(self, found: Checkpoint) -> bool:
         return found.deck in (None, self._deck)
 
-    def _read(self) -> list[Checkpoint]:
+    def _read(self) -> tuple[Checkpoint, ...]:
         """Return every checkpoint in the repository, newest first."""
         layout = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00%00"
         raw = self.repo.run("for-each-ref", f"--format={layout}", NAMESPACE.rstrip("/"))
@@ -257,7 +243,7 @@ class Checkpoints:
             for record in raw.decode("utf-8", "replace").split("\0\0\n")
             if record and (checkpoint := _parse(record)) is not None
         ]
-        return sorted(found, key=lambda item: (item.at, item.ref), reverse=True)
+        return tuple(sorted(found, key=lambda item: (item.at, item.ref), reverse=True))
 
 
 def _parse(record: str) -> Checkpoint | None:
