@@ -1,0 +1,572 @@
+"""The agent's process on its pseudo-terminal, and everything that process started.
+
+Invariants: no call here blocks the event loop; every child's exit status is known exactly once (by
+pidfd, never by waiting for any child); nothing written is lost to a partial write; `stop` ends the
+whole process session and also what left it, found by descent and by the CHORAGOS_PANE mark in its
+environment, and says who was ended. A process is only signalled if its start time still matches, so
+a reused pid is never hit. Called by `pane`; `adopt_orphans` and `reap_orphans` by the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+# One read returns at most 4095 bytes of a Linux PTY; several are taken per wake within this budget.
+READ_SIZE: Final = 65536
+DRAIN_BYTES: Final = 64 * 1024
+DRAIN_SECONDS: Final = 0.004
+# What a person or a deck may have queued for an agent that does not read.
+INPUT_LIMIT: Final = 8 * 1024 * 1024
+# Linux: a line in canonical mode loses what is beyond 4095 bytes and its end, without an error.
+CANONICAL_LIMIT: Final = 4095
+POLL_SECONDS: Final = 0.05  # contract 1.6
+KILL_SECONDS: Final = 2.0  # contract 1.6: reap bound
+HANG_UP_SECONDS: Final = 0.5
+PANE_MARK: Final = "CHORAGOS_PANE"
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+class PaneError(Exception):
+    """A pane cannot do what was asked; the text says why and what to do."""
+
+
+class PaneStartError(PaneError):
+    """The agent could not be started."""
+
+
+class InputOverflow(PaneError):
+    """The agent has stopped reading its input."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a process ended: `code` is None when `signal` ended it. `str()` is for people and logs."""
+
+    code: int | None
+    signal: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.code != 0
+
+    def __str__(self) -> str:
+        if self.signal is None:
+            return f"exit {self.code}"
+        try:
+            return f"killed by {signal.Signals(self.signal).name}"
+        except ValueError:
+            return f"killed by signal {self.signal}"
+
+
+class EndedBy(StrEnum):
+    """What it took to end a process."""
+
+    TERM = "SIGTERM"
+    KILL = "SIGKILL"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRef:
+    """A process, unmistakably: its pid and its start time in kernel ticks."""
+
+    pid: int
+    started: int
+    name: str
+    session: int
+    parent: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    pid: int
+    name: str
+    by: EndedBy
+
+
+@dataclass(frozen=True, slots=True)
+class StopProof:
+    """Who was ended by `stop` and how; `survivors` could not be ended (empty unless the kernel refuses)."""
+
+    ended: tuple[Ended, ...]
+    survivors: tuple[Ended, ...]
+
+    def __str__(self) -> str:
+        if not self.ended and not self.survivors:
+            return "nothing was left to end"
+        parts = [f"{e.name}[{e.pid}] {e.by}" for e in self.ended]
+        text = f"ended {len(self.ended)}: {', '.join(parts)}" if parts else "ended 0"
+        if self.survivors:
+            text += f"; still alive: {', '.join(f'{s.name}[{s.pid}]' for s in self.survivors)}"
+        return text
+
+
+# -- the process table ------------------------------------------------------------------------
+
+
+def read_process(pid: int) -> ProcessRef | None:
+    """One row of the process table, or None if there is no such process. Linux."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read()
+    except OSError:
+        return None
+    opening, closing = line.find(b"("), line.rfind(b")")
+    rest = line[closing + 2 :].split()
+    name = line[opening + 1 : closing].decode("utf-8", "replace")
+    return ProcessRef(
+        pid, int(rest[19]), name, int(rest[3]), int(rest[1]), rest[0].decode("ascii", "replace")
+    )
+
+
+def process_table() -> dict[int, ProcessRef]:
+    """Every process one may see. Blocking for a few milliseconds: run it in a thread."""
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return {}
+    return {pid: ref for pid in pids if (ref := read_process(pid)) is not None}
+
+
+def _marked(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def find_members(
+    leader: int, pane_id: str, known: Iterable[ProcessRef] = ()
+) -> dict[int, ProcessRef]:
+    """All living processes of a pane: its session, its descendants, and whoever carries its mark.
+
+    `known` are members found earlier; their descendants count even if their parents have died since.
+    Blocking: run it in a thread.
+    """
+    table = {pid: ref for pid, ref in process_table().items() if pid != os.getpid()}
+    mark = f"{PANE_MARK}={pane_id}".encode()
+    remembered = {
+        ref.pid for ref in known if (now := table.get(ref.pid)) and now.started == ref.started
+    }
+    found = {
+        pid
+        for pid, ref in table.items()
+        if pid == leader or ref.session == leader or pid in remembered or _marked(pid, mark)
+    }
+    growing = True
+    while growing:
+        more = {pid for pid, ref in table.items() if ref.parent in found and pid not in found}
+        found |= more
+        growing = bool(more)
+    return {pid: table[pid] for pid in found if table[pid].state not in ("Z", "X")}
+
+
+def _signal(ref: ProcessRef, number: int) -> None:
+    """Send a signal to exactly this process, never to a later one with the same pid."""
+    try:
+        fd = os.pidfd_open(ref.pid)
+    except (OSError, AttributeError):
+        return
+    try:
+        now = read_process(ref.pid)
+        if now is not None and now.started == ref.started:
+            signal.pidfd_send_signal(fd, number)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _still_there(refs: Iterable[ProcessRef]) -> list[ProcessRef]:
+    return [
+        ref
+        for ref in refs
+        if (now := read_process(ref.pid)) is not None
+        and now.started == ref.started
+        and now.state not in ("Z", "X")
+    ]
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of what its descendants leave behind (Linux child subreaper).
+
+    A daemon that forks twice then still descends from the deck. Returns whether the kernel agreed.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def reap_orphans(own: Collection[int] = ()) -> list[int]:
+    """Collect dead processes that were adopted, and only those; returns their pids.
+
+    A child this process started itself is left to whoever waits for it: panes' leaders are known
+    here, children in our own session are passed over, and the caller names in `own` those it started
+    in a session of their own.
+    """
+    me, own_session = os.getpid(), os.getsid(0)
+    reaped = []
+    for ref in process_table().values():
+        if ref.parent != me or ref.state != "Z" or ref.session == own_session:
+            continue
+        if ref.pid in own or ref.pid in PaneProcess.leaders:
+            continue
+        try:
+            if os.waitpid(ref.pid, os.WNOHANG)[0]:
+                reaped.append(ref.pid)
+        except OSError:
+            continue
+    return reaped
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+# -- one agent --------------------------------------------------------------------------------
+
+
+class PaneProcess:
+    """One child on one PTY. The callbacks run on the event loop; `on_exit` runs once, after the last output."""
+
+    leaders: set[int] = set()
+
+    def __init__(
+        self, *, on_output: Callable[[bytes], None], on_exit: Callable[[ExitStatus], None]
+    ) -> None:
+        self._on_output = on_output
+        self._on_exit = on_exit
+        self.pid: int | None = None
+        self.exit_status: ExitStatus | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._master = -1
+        self._pidfd = -1
+        self._input: deque[memoryview] = deque()
+        self._queued = 0
+        self._writing = False
+        self._reading = False
+        self._pane_id = ""
+        self._size = (0, 0)
+        self._gone = asyncio.Event()
+        self._last_slices = 0
+
+    def spawn(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, cols: int
+    ) -> None:
+        """Start the child as leader of its own session with the PTY as its terminal, size already set.
+
+        Raises PaneStartError: command not found or not executable, directory missing, no PTY left.
+        """
+        if not argv:
+            raise PaneStartError("the role has no command; set `command` in the configuration")
+        try:
+            master, slave = os.openpty()
+        except OSError as error:
+            raise PaneStartError(
+                f"no terminal is left to run {argv[0]}: {error.strerror}"
+            ) from None
+        try:
+            self._size = (rows, cols)
+            self._set_size(master)
+            # A subprocess between fork and exec runs one ioctl only: taking the terminal.
+            self._child = subprocess.Popen(
+                list(argv), stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=dict(env),
+                start_new_session=True, preexec_fn=_take_terminal,
+            )  # fmt: skip
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            os.close(master)
+            raise PaneStartError(_start_sentence(argv[0], cwd, error)) from None
+        finally:
+            os.close(slave)
+        os.set_blocking(master, False)
+        self._master = master
+        self.pid = self._child.pid
+        self._pane_id = env.get(PANE_MARK, "")
+        PaneProcess.leaders.add(self.pid)
+        self._watch()
+
+    # -- output
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert self.pid is not None
+        loop.add_reader(self._master, self._readable)
+        self._reading = True
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            threading.Thread(target=self._wait_in_thread, args=(loop,), daemon=True).start()
+            return
+        loop.add_reader(self._pidfd, self._child_ended)
+
+    def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._child is not None
+        self._child.wait()
+        try:
+            loop.call_soon_threadsafe(self._child_ended)
+        except RuntimeError:  # the loop is closed
+            return
+
+    def _readable(self) -> None:
+        self._drain(DRAIN_BYTES, DRAIN_SECONDS)
+
+    def _drain(self, budget: int, seconds: float) -> bool:
+        """Read and hand on what is there, within a budget. Returns whether more may be waiting."""
+        deadline = time.monotonic() + seconds
+        while self._reading and budget > 0 and time.monotonic() < deadline:
+            try:
+                data = os.read(self._master, READ_SIZE)
+            except BlockingIOError:
+                return False
+            except InterruptedError:
+                continue
+            except OSError:  # EIO: the last holder of the terminal is gone
+                data = b""
+            if not data:
+                self._stop_reading()
+                return False
+            budget -= len(data)
+            self._on_output(data)
+        return self._reading
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            asyncio.get_running_loop().remove_reader(self._master)
+
+    def pause_reading(self) -> None:
+        """Stop taking output; the agent blocks after about 16 KB more. That is all the flow control."""
+        self._stop_reading()
+
+    def resume_reading(self) -> None:
+        if not self._reading and self._master >= 0 and self.exit_status is None:
+            self._reading = True
+            asyncio.get_running_loop().add_reader(self._master, self._readable)
+
+    # -- end
+
+    def _child_ended(self) -> None:
+        assert self._child is not None
+        assert self.pid is not None
+        code = self._child.poll()
+        if code is None:
+            return
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        PaneProcess.leaders.discard(self.pid)
+        self._finish(ExitStatus(code) if code >= 0 else ExitStatus(None, -code))
+
+    def _finish(self, status: ExitStatus) -> None:
+        """Take the last output in slices, so that a flood before the end does not hold the loop."""
+        if self._drain(DRAIN_BYTES, DRAIN_SECONDS) and self._pending_output():
+            asyncio.get_running_loop().call_soon(self._finish, status)
+            return
+        self._close_input()
+        self.exit_status = status
+        self._gone.set()
+        self._on_exit(status)
+
+    def _pending_output(self) -> bool:
+        """Whether bytes wait now. A surviving grandchild that writes for ever must not keep us here."""
+        self._last_slices += 1
+        return self._last_slices < 64
+
+    def _close_input(self) -> None:
+        self._input.clear()
+        self._queued = 0
+        if self._writing:
+            self._writing = False
+            asyncio.get_running_loop().remove_writer(self._master)
+
+    def close(self) -> None:
+        """Give the terminal back. Never sleeps; safe to call twice."""
+        if self._master < 0:
+            return
+        self._stop_reading()
+        self._close_input()
+        os.close(self._master)
+        self._master = -1
+
+    # -- input
+
+    @property
+    def queued(self) -> int:
+        """Bytes accepted by `write` that the terminal has not taken yet."""
+        return self._queued
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes for the agent, in order, all of them. Raises InputOverflow beyond 8 MiB unread."""
+        if not data or self._master < 0 or self.exit_status is not None:
+            return
+        if self._queued + len(data) > INPUT_LIMIT:
+            raise InputOverflow(
+                f"the agent does not read its input: {self._queued} bytes are waiting already"
+            )
+        self._input.append(memoryview(bytes(data)))
+        self._queued += len(data)
+        if not self._writing:
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._input:
+            head = self._input[0]
+            try:
+                count = os.write(self._master, head)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                self._close_input()
+                return
+            self._queued -= count
+            if count < len(head):
+                self._input[0] = head[count:]
+            else:
+                self._input.popleft()
+        wanted = bool(self._input)
+        if wanted != self._writing:
+            loop = asyncio.get_running_loop()
+            self._writing = wanted
+            if wanted:
+                loop.add_writer(self._master, self._flush)
+            else:
+                loop.remove_writer(self._master)
+
+    def line_limit(self) -> int | None:
+        """The most bytes one line may have: the terminal's in canonical mode, else None."""
+        try:
+            local_flags = termios.tcgetattr(self._master)[3]
+        except (termios.error, OSError, ValueError):
+            return None
+        return CANONICAL_LIMIT if local_flags & termios.ICANON else None
+
+    # -- size
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Set the terminal's size. The child gets SIGWINCH only if it really changed."""
+        if self._master < 0 or (rows, cols) == self._size:
+            return
+        self._size = (rows, cols)
+        self._set_size(self._master)
+
+    def _set_size(self, fd: int) -> None:
+        rows, cols = self._size
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    # -- the whole tree
+
+    async def members(self, known: Iterable[ProcessRef] = ()) -> dict[int, ProcessRef]:
+        """The living processes of this pane, found in a thread."""
+        if self.pid is None:
+            return {}
+        return await asyncio.to_thread(find_members, self.pid, self._pane_id, tuple(known))
+
+    async def suspend(self) -> None:
+        """SIGSTOP the whole tree. Repeated until no new process appears."""
+        await self._signal_all(signal.SIGSTOP)
+
+    async def resume(self) -> None:
+        """SIGCONT the whole tree."""
+        await self._signal_all(signal.SIGCONT)
+
+    async def _signal_all(self, number: int) -> None:
+        done: set[tuple[int, int]] = set()
+        for _ in range(5):
+            fresh = [r for r in (await self.members()).values() if (r.pid, r.started) not in done]
+            if not fresh:
+                return
+            for ref in fresh:
+                _signal(ref, number)
+                done.add((ref.pid, ref.started))
+
+    async def stop(self, grace: float) -> StopProof:
+        """SIGTERM (and SIGCONT) everything, wait up to `grace` seconds, SIGKILL the rest, give the PTY back.
+
+        Safe to call for a child that has exited: it then ends only what the child left behind.
+        """
+        if self.pid is None:
+            return StopProof((), ())
+        asked = await self.members()
+        for ref in asked.values():
+            _signal(ref, signal.SIGTERM)
+            _signal(ref, signal.SIGCONT)
+        deadline = time.monotonic() + grace
+        hang_up = time.monotonic() + min(HANG_UP_SECONDS, grace / 2)
+        left = _still_there(asked.values())
+        while left and time.monotonic() < deadline:
+            await asyncio.sleep(POLL_SECONDS / 2)
+            left = _still_there(left)
+            if hang_up and time.monotonic() >= hang_up:
+                # Interactive shells ignore SIGTERM; they obey the hang-up of their terminal.
+                hang_up = 0.0
+                for ref in left:
+                    _signal(ref, signal.SIGHUP)
+        killed = await self._kill(asked)
+        survivors = _still_there(killed.values())
+        if self.exit_status is None and not survivors:
+            try:
+                await asyncio.wait_for(self._gone.wait(), KILL_SECONDS)
+            except TimeoutError:
+                pass
+        self.close()
+        return _proof(asked, killed, survivors)
+
+    async def _kill(self, asked: Mapping[int, ProcessRef]) -> dict[int, ProcessRef]:
+        """SIGKILL whatever is found until nothing is; new forks are found in the next round."""
+        killed: dict[int, ProcessRef] = {}
+        deadline = time.monotonic() + KILL_SECONDS
+        while True:
+            left = await self.members([*asked.values(), *killed.values()])
+            if not left or time.monotonic() > deadline:
+                return killed
+            for ref in left.values():
+                _signal(ref, signal.SIGKILL)
+            killed.update(left)
+            await asyncio.sleep(0.01)
+
+
+def _proof(
+    asked: Mapping[int, ProcessRef],
+    killed: Mapping[int, ProcessRef],
+    survivors: Sequence[ProcessRef],
+) -> StopProof:
+    alive = {ref.pid for ref in survivors}
+    everyone = {**asked, **killed}
+    ended = [
+        Ended(pid, ref.name, EndedBy.KILL if pid in killed else EndedBy.TERM)
+        for pid, ref in sorted(everyone.items())
+        if pid not in alive
+    ]
+    rest = [Ended(ref.pid, ref.name, EndedBy.KILL) for ref in survivors]
+    return StopProof(tuple(ended), tuple(rest))
+
+
+def _start_sentence(command: str, cwd: Path, error: Exception) -> str:
+    if not cwd.is_dir():
+        return f"the directory {cwd} does not exist; {command} cannot start there"
+    if isinstance(error, FileNotFoundError):
+        return f"{command} is not on PATH; install it or correct `command` in the configuration"
+    if isinstance(error, PermissionError):
+        return f"{command} may not be executed; check its permissions"
+    return f"{command} could not be started: {error}"

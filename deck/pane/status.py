@@ -1,0 +1,293 @@
+"""What state an agent is in, from what can be known about it. Pure: evidence in, status out.
+
+The order is a law: the process first (exited, paused), then what the agent says of itself (OSC 7501),
+then its window title, then the text on its screen, and last whether the screen moves at all. A screen
+that shows an open dialog is never called idle, whatever else was said: a line typed there would answer it.
+The evidence a state was chosen on is kept with it. Called by `pane`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+# Contract 1.6 / 1.8.
+WORKING_WINDOW_SECONDS: Final = 2.0
+BOOT_MIN_SECONDS: Final = 1.0
+BOOT_QUIET_SECONDS: Final = 1.2
+# An agent that has drawn nothing at all is given this long before it counts as started.
+BOOT_BLANK_SECONDS: Final = 3.0
+# An agent whose screen never rests (a clock, an animation) counts as started after this long.
+BOOT_MAX_SECONDS: Final = 20.0
+# "Working" by its own word, but not one cell moved for this long: silent, not idle.
+SILENT_SECONDS: Final = 30.0
+WINDOW_ROWS: Final = 14
+QUESTION_LIMIT: Final = 240
+
+# Contract 1.8: rows of the agents' own footers, which move without meaning anything.
+DEFAULT_CHROME: Final = (
+    "for agents",
+    "for shortcuts",
+    "lazy:full",
+    "release-notes",
+    "auto-update",
+)
+# Contract 1.8: what a pane that waits for a person shows.
+WAITING_MARKERS: Final = (
+    "esc to cancel",
+    "do you want to proceed",
+    "allow access",
+    "(y/n)",
+    "[y/n]",
+    "press enter to continue",
+    # Further wordings measured in current clients (their permission and trust dialogs).
+    "do you want to create",
+    "do you want to make this edit",
+    "would you like to run the following command",
+    "allow execution of",
+    "waiting for user confirmation",
+    "do you trust the",
+)
+
+
+class PaneState(StrEnum):
+    """The states a pane can be in; the values are shown to people and written to logs."""
+
+    BOOTING = "booting"
+    IDLE = "idle"
+    WORKING = "working"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    EXITED = "exited"
+    SILENT = "silent"
+
+
+class Source(StrEnum):
+    """Where a state was read from, strongest first."""
+
+    PROCESS = "process"
+    SIGNAL = "signal"
+    TITLE = "title"
+    SCREEN = "screen"
+    ACTIVITY = "activity"
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether the agent or the kernel said so, rather than a look at its screen."""
+        return self in (Source.PROCESS, Source.SIGNAL, Source.TITLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """The last OSC 7501 report: state, kind (of a block), application, message (already cleaned)."""
+
+    state: str
+    kind: str = ""
+    app: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A state, where it was read, the words it was read from, the open question, and since when."""
+
+    state: PaneState
+    source: Source
+    evidence: str
+    question: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything `classify` looks at. `quiet` is seconds since a cell last changed."""
+
+    exit: str | None
+    paused: bool
+    signal: Signal | None
+    title: str
+    rows: Sequence[str]
+    cursor: tuple[int, int]
+    quiet: float
+    booted: bool
+    input_prompts: Sequence[str] = ()
+
+
+class BootClock:
+    """Decides once per run that the agent has started: contract 1.7, on cells instead of bytes."""
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+        self._booted = False
+
+    def booted(
+        self, now: float, changed_at: float, drawn: bool, signal: Signal | None, title: str
+    ) -> bool:
+        """True from the first moment the agent can be typed to; stays true."""
+        if self._booted:
+            return True
+        age, quiet = now - self.started, now - changed_at
+        said_ready = signal is not None and signal.state in ("idle", "done", "blocked")
+        if age < BOOT_MIN_SECONDS:
+            return False
+        if said_ready or age >= BOOT_MAX_SECONDS:
+            self._booted = True
+        elif drawn:
+            self._booted = quiet >= BOOT_QUIET_SECONDS
+        else:
+            self._booted = age >= BOOT_BLANK_SECONDS
+        return self._booted
+
+
+_BORDER = re.compile(r"[\u2500-\u257f|]+")
+# "(esc to cancel, 12s)", "2s · esc to cancel": a running turn that can be cancelled, not a question.
+_CANCEL_RUNNING = re.compile(r"esc to cancel,? *[(]?\d+ ?[smh]|\d+ ?s *[·•,] *esc to cancel")
+_WORKING_TEXT = re.compile(r"esc to interrupt|esc interrupt|\bretrying in \d+|\bworking\.\.\.")
+_OPTION = re.compile(r"^[\s❯›●○◉>*]*(?:\d+[.)]\s|\[?(?:yes|no|allow|deny|reject|approve)\b)", re.I)
+# A shell or composer prompt with nothing after it: whatever is asked above it is over.
+_EMPTY_PROMPT = re.compile(r"(?:^|[^\d\s]|\s)[>❯›$#%]\s*$")
+_QUOTED = re.compile(r"^\s*(?:\d+\s+)?(?:[-+]\s?\S|>{1,3}\s\S|//|#\s|\*\s|\"\"\")")
+_TITLE_BLOCKED = re.compile(r"action required|✋", re.I)
+_TITLE_WORKING = re.compile(r"^\W*[\u2801-\u28ff◐◑◒◓✦]")
+_TITLE_IDLE = re.compile(r"^\W*[✳◇]")
+
+
+def is_chrome(row: str, markers: Sequence[str]) -> bool:
+    """Whether a row is decoration (contract 1.8): a footer text, or mostly boxes and braille.
+
+    `markers` are lower-cased.
+    """
+    low = row.lower()
+    if any(marker in low for marker in markers):
+        return True
+    ink = [c for c in row if not c.isspace()]
+    drawn = sum("\u2500" <= c <= "\u25ff" or "\u2800" <= c <= "\u28ff" for c in ink)
+    return bool(ink) and drawn * 2 >= len(ink)
+
+
+def plain(text: str, limit: int = QUESTION_LIMIT) -> str:
+    """Text of an agent made safe to show: no control characters, one line, bounded."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    clean = " ".join(_BORDER.sub(" ", clean).split())
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """An open question found on the screen. `strong`: it offers options, so it is no quotation."""
+
+    marker: str
+    question: str
+    strong: bool
+
+
+def find_dialog(
+    rows: Sequence[str], cursor: tuple[int, int], input_prompts: Sequence[str] = ()
+) -> Dialog | None:
+    """The question the screen asks, if it asks one now.
+
+    A marker of contract 1.8 in the last 14 non-blank rows counts, unless the cursor stands after an
+    empty prompt below it, or the row is a quotation (a diff, a comment, a list) with no options
+    under it and the cursor elsewhere: a question in a shown document asks nobody.
+    """
+    numbered = [(y, row) for y, row in enumerate(rows) if row.strip()][-WINDOW_ROWS:]
+    own = [p.lower() for p in input_prompts if p]
+    for index in range(len(numbered) - 1, -1, -1):
+        y, row = numbered[index]
+        low = _CANCEL_RUNNING.sub("", row.lower())
+        configured = next((m for m in own if m in low), None)
+        marker = configured or next((m for m in WAITING_MARKERS if m in low), None)
+        if marker is None:
+            continue
+        around = [_BORDER.sub(" ", r) for _, r in numbered[max(0, index - 8) :]]
+        strong = sum(bool(_OPTION.match(r)) for r in around) >= 2
+        if not strong and configured is None and _is_history(y, row, rows, cursor, marker):
+            continue
+        return Dialog(marker, _question(numbered, index), strong or configured is not None)
+    return None
+
+
+def _is_history(
+    y: int, row: str, rows: Sequence[str], cursor: tuple[int, int], marker: str
+) -> bool:
+    """Whether a marker row is something shown earlier rather than a question asked now."""
+    at, column = cursor
+    if at == y:
+        return False
+    current = rows[at][:column] if 0 <= at < len(rows) else ""
+    if at > y and _EMPTY_PROMPT.search(_BORDER.sub(" ", current)):
+        return True
+    bare = _BORDER.sub(" ", row)
+    return bool(_QUOTED.match(bare)) or f"`{marker}" in bare.lower() or f'"{marker}' in bare.lower()
+
+
+def _question(numbered: Sequence[tuple[int, str]], index: int) -> str:
+    """The sentence to show: the nearest row at or above the marker that asks something."""
+    for _, row in reversed(numbered[max(0, index - 8) : index + 1]):
+        if "?" in row and not _OPTION.match(_BORDER.sub(" ", row)):
+            return plain(row)
+    return plain(numbered[index][1])
+
+
+def classify(e: Evidence, now: float) -> Status:
+    """The state of a pane. `now` becomes `since`; the caller keeps the older one if nothing changed."""
+
+    def status(state: PaneState, source: Source, evidence: str, question: str = "") -> Status:
+        return Status(state, source, evidence, question, now)
+
+    if e.exit is not None:
+        return status(PaneState.EXITED, Source.PROCESS, e.exit)
+    if e.paused:
+        return status(PaneState.PAUSED, Source.PROCESS, "stopped by SIGSTOP")
+    dialog = find_dialog(e.rows, e.cursor, e.input_prompts)
+    said = e.signal.state if e.signal is not None else ""
+    if said == "blocked" and e.signal is not None:
+        question = e.signal.message or (
+            dialog.question if dialog else e.signal.kind or "a question"
+        )
+        return status(
+            PaneState.BLOCKED, Source.SIGNAL, f"OSC 7501 blocked {e.signal.kind}", question
+        )
+    if _TITLE_BLOCKED.search(e.title) and said not in ("working", "idle", "done"):
+        question = dialog.question if dialog else plain(e.title)
+        return status(PaneState.BLOCKED, Source.TITLE, plain(e.title), question)
+    if dialog is not None and (dialog.strong or not said):
+        return status(PaneState.BLOCKED, Source.SCREEN, dialog.marker, dialog.question)
+    if not e.booted:
+        return status(PaneState.BOOTING, Source.ACTIVITY, "has not come to rest since its start")
+    if said == "working":
+        return _busy(e, status(PaneState.WORKING, Source.SIGNAL, "OSC 7501 working"))
+    if said in ("idle", "done", "error"):
+        return status(PaneState.IDLE, Source.SIGNAL, f"OSC 7501 {said}")
+    if _TITLE_WORKING.search(e.title):
+        return _busy(e, status(PaneState.WORKING, Source.TITLE, plain(e.title)))
+    if _TITLE_IDLE.search(e.title):
+        return status(PaneState.IDLE, Source.TITLE, plain(e.title))
+    return _by_screen(e, now)
+
+
+def _by_screen(e: Evidence, now: float) -> Status:
+    for row in [r for r in e.rows if r.strip()][-WINDOW_ROWS:]:
+        low = row.lower()
+        found = _WORKING_TEXT.search(low) or _CANCEL_RUNNING.search(low)
+        if found and not _QUOTED.match(row):
+            words = plain(found.group())
+            return _busy(e, Status(PaneState.WORKING, Source.SCREEN, words, "", now))
+    if e.quiet < WORKING_WINDOW_SECONDS:
+        return Status(PaneState.WORKING, Source.ACTIVITY, "the screen changes", "", now)
+    return Status(PaneState.IDLE, Source.ACTIVITY, "the screen is at rest", "", now)
+
+
+def _busy(e: Evidence, working: Status) -> Status:
+    if e.quiet < SILENT_SECONDS:
+        return working
+    return Status(
+        PaneState.SILENT,
+        working.source,
+        f"{working.evidence}, but the screen has been still",
+        "",
+        working.since,
+    )

@@ -1,0 +1,384 @@
+"""How one line is typed into an agent and proved to have been submitted. Pure: views in, actions out.
+
+Owns the rules of injection: nothing is written while the pane is booting, paused, busy, blocked by a
+dialog, or holds a person's unfinished line; text and Enter are separate writes 200 ms apart; Enter is
+not sent into a dialog that opened in between; after Enter the text must have left the input or the
+agent must have said something, else Enter goes out once more, never twice. The result says what was
+proved, not what was hoped. Driven by `pane`, which does the writing and the waiting.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final
+
+from deck.pane.status import PaneState
+
+# Contract 1.6; measured: every client submits with it, two need at least 20 ms.
+ENTER_DELAY_SECONDS: Final = 0.2
+# How long after Enter the agent may take to react before Enter is repeated.
+CONFIRM_SECONDS: Final = 1.5
+# Contract 1.7: a boot line must be visible within this, else it is typed again, twice in all.
+VERIFY_SECONDS: Final = 3.0
+BOOT_INJECTIONS: Final = 2
+VERIFY_RUNES: Final = 24
+VERIFY_ROWS: Final = 40
+# A screen that merely moves (a clock, an animation) is not believed to be work for ever.
+HINT_PATIENCE_SECONDS: Final = 20.0
+# A person's unfinished line is left alone this long after the last key.
+PERSON_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.05
+PASTE_START: Final = b"\x1b[200~"
+PASTE_END: Final = b"\x1b[201~"
+ENTER: Final = b"\r"
+
+
+class LineKind(StrEnum):
+    """Why a line is typed: a boot brief (verified, retyped once), a task, or a notice."""
+
+    BOOT = "boot"
+    TASK = "task"
+    NOTICE = "notice"
+
+
+class Step(StrEnum):
+    """How far a line has come; each is reached at most once, in this order."""
+
+    QUEUED = "queued"
+    TYPED = "typed"
+    SUBMITTED = "submitted"
+    PICKED_UP = "picked-up"
+
+
+class OutcomeKind(StrEnum):
+    """DELIVERED: seen leaving the input. UNVERIFIED: written, not proved. REFUSED: not submitted."""
+
+    DELIVERED = "delivered"
+    UNVERIFIED = "unverified"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a line. `reason` is the sentence for the board, empty when delivered.
+
+    `injections` and `enters` count how often the text and Enter were written.
+    """
+
+    kind: OutcomeKind
+    reason: str
+    injections: int = 0
+    enters: int = 0
+
+    @property
+    def verified(self) -> bool:
+        return self.kind is OutcomeKind.DELIVERED
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What can be seen of a pane at one instant.
+
+    `certain`: the state comes from a signal, not from looking. `facts` counts the agent's own
+    reports (OSC 7501 and title changes). `line_limit` is the most bytes the terminal takes in one
+    line, None when it takes any number.
+    """
+
+    rows: tuple[str, ...]
+    cursor: tuple[int, int]
+    state: PaneState
+    certain: bool
+    bracketed_paste: bool
+    person_typing: bool
+    facts: int
+    line_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Send these bytes to the agent, then step again."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Step again after this many seconds, or sooner when something changes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    outcome: Outcome
+
+
+Action = Write | Wait | Done
+
+
+class _Phase(Enum):
+    HOLDING = 1
+    TYPED = 2
+    ENTERED = 3
+    OVER = 4
+
+
+# What a composer draws around its text: borders, and the mark it opens a line with.
+_FRAME = re.compile(r"[\u2500-\u259f|\s\x00]+")
+_MOVING = re.compile(r"[\d\u2800-\u28ff◐-◓✦✳✶✻✽·•∗*]+")
+
+
+def sanitize(line: str) -> str:
+    """One line without control characters: breaks and tabs become spaces, the rest is dropped.
+
+    Paste brackets inside the text would end the paste early; without ESC they cannot.
+    """
+    spaced = re.sub(r"[\r\n\t\v\f\x85\u2028\u2029]+", " ", line)
+    return "".join(c for c in spaced if c.isprintable() or c in "\u200d\ufe0f").strip()
+
+
+def squeeze(text: str) -> str:
+    """Text without white space and without box borders: what stays equal however it is wrapped."""
+    return _FRAME.sub("", text)
+
+
+def last_visible(rows: tuple[str, ...]) -> list[str]:
+    return [row for row in rows if row.strip()][-VERIFY_ROWS:]
+
+
+class Sight:
+    """Where a line stands on the screen; two sights tell whether it was submitted in between."""
+
+    def __init__(self, line: str, view: View) -> None:
+        bare = squeeze(line)
+        head, tail = bare[:VERIFY_RUNES], bare[-VERIFY_RUNES:]
+        page = "".join(squeeze(row) for row in last_visible(view.rows))
+        self.visible = bool(head) and head in page
+        last = page.rfind(tail) if tail else -1
+        # What follows the line, without the glyphs that move on their own.
+        self.below = _MOVING.sub("", page[last + len(tail) :]) if last >= 0 else ""
+        self.shown = last >= 0
+        self.at_cursor = self.shown and _ends_at_cursor(tail, view)
+        self.collapsed = not self.shown and "pasted" in page[-400:].lower()
+
+    def left_since(self, before: Sight) -> bool:
+        """Whether the line was in the input in `before` and is no longer there now."""
+        if before.at_cursor:
+            return not self.at_cursor
+        if before.shown:
+            return not self.shown or self.below != before.below
+        return before.collapsed and not self.collapsed
+
+
+def _ends_at_cursor(tail: str, view: View) -> bool:
+    y, x = view.cursor
+    if not 0 <= y < len(view.rows):
+        return False
+    text = squeeze(view.rows[y][:x])
+    if not text:
+        return False  # the cursor stands on a line of its own
+    for above in range(y - 1, max(-1, y - 6), -1):
+        if len(text) >= len(tail):
+            break
+        text = squeeze(view.rows[above]) + text
+    return text.endswith(tail)
+
+
+class HumanLine:
+    """Whether a person has begun a line in this pane and not finished it."""
+
+    _CLOSING = frozenset(b"\r\n\x03\x04\x15\x1a")
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._at = float("-inf")
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Bytes the person sent. Enter, ^C, ^D, ^U, ^Z and a lone ESC end the line."""
+        self._at = now
+        if data == b"\x1b":
+            self._length = 0
+            return
+        pasted = data.startswith(PASTE_START)
+        if data.startswith(b"\x1b") and not pasted:
+            return  # a cursor or function key
+        for byte in data:
+            if byte in self._CLOSING and not pasted:
+                self._length = 0
+            elif byte in (0x08, 0x7F):
+                self._length = max(0, self._length - 1)
+            elif byte >= 0x20:
+                self._length += 1
+
+    def open_at(self, now: float) -> bool:
+        return self._length > 0 and now - self._at < PERSON_SECONDS
+
+
+class Typist:
+    """The life of one injected line. Call `step` with the time and a view; do what it says."""
+
+    def __init__(self, line: str, kind: LineKind, now: float) -> None:
+        self.line = sanitize(line)
+        self.kind = kind
+        self.step_reached = Step.QUEUED
+        self.held = ""
+        self.enters = 0
+        self.injections = 0
+        self._phase = _Phase.HOLDING
+        self._since = now
+        self._hint_since: float | None = None
+        self._before: Sight | None = None
+        self._rows: tuple[str, ...] = ()
+        self._facts = 0
+        self._seen = False
+
+    @property
+    def under_way(self) -> bool:
+        """Whether bytes of this line have been written and its fate is not decided."""
+        return self._phase in (_Phase.TYPED, _Phase.ENTERED)
+
+    def abandon(self, reason: str) -> Outcome:
+        """The pane is gone: what can still be said about the line."""
+        self._phase = _Phase.OVER
+        kind = OutcomeKind.UNVERIFIED if self.enters else OutcomeKind.REFUSED
+        return Outcome(kind, reason, self.injections, self.enters)
+
+    def step(self, now: float, view: View) -> Action:
+        """The next thing to do. After a Write call again at once, after a Wait when it is over."""
+        if view.state is PaneState.EXITED:
+            return Done(self.abandon("the agent has exited"))
+        if self._phase is _Phase.HOLDING:
+            return self._hold(now, view)
+        if self._phase is _Phase.TYPED:
+            return self._typed(now, view)
+        return self._entered(now, view)
+
+    # -- before the first byte
+
+    def _hold(self, now: float, view: View) -> Action:
+        if not self.line:
+            return self._done(OutcomeKind.REFUSED, "the line is empty")
+        size = len(self.line.encode())
+        if view.line_limit is not None and size > view.line_limit:
+            return self._done(
+                OutcomeKind.REFUSED,
+                f"the line has {size} bytes; the agent's terminal takes {view.line_limit} in a line",
+            )
+        self.held = self._obstacle(now, view)
+        if self.held:
+            return Wait(POLL_SECONDS * 2)
+        return self._write_text(now, view)
+
+    def _obstacle(self, now: float, view: View) -> str:
+        """Why the line may not be typed now; empty if it may."""
+        if view.person_typing:
+            return "a person is typing in the pane"
+        if view.state is PaneState.IDLE:
+            self._hint_since = None
+            return ""
+        if view.state is PaneState.WORKING and not view.certain:
+            if self.kind is LineKind.BOOT:
+                return ""  # the pane has come to rest once: that is all a boot line waits for
+            if self._hint_since is None:
+                self._hint_since = now
+            if now - self._hint_since >= HINT_PATIENCE_SECONDS:
+                return ""
+        else:
+            self._hint_since = None
+        return f"the pane is {view.state}"
+
+    def _write_text(self, now: float, view: View) -> Action:
+        self._phase = _Phase.TYPED
+        self._since = now
+        self._facts = view.facts
+        self._rows = view.rows
+        self.injections += 1
+        self.held = ""
+        self._reach(Step.TYPED)
+        text = self.line.encode("utf-8", "replace")
+        return Write(PASTE_START + text + PASTE_END if view.bracketed_paste else text)
+
+    # -- between text and Enter
+
+    def _typed(self, now: float, view: View) -> Action:
+        left = self._since + ENTER_DELAY_SECONDS - now
+        if left > 0:
+            return Wait(left)
+        if view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+            # The dialog may have swallowed the text: look again once it is gone.
+            self.held = f"the pane is {view.state}"
+            return Wait(POLL_SECONDS * 2)
+        sight = Sight(self.line, view)
+        if self.held:
+            if not (sight.shown or sight.collapsed) and self.injections < BOOT_INJECTIONS:
+                if view.state is not PaneState.IDLE:
+                    return Wait(POLL_SECONDS * 2)
+                return self._write_text(now, view)
+            self.held = ""
+        self._seen = self._seen or sight.visible
+        self._before = sight
+        self._facts = view.facts
+        self._rows = view.rows
+        return self._press(now)
+
+    def _press(self, now: float) -> Action:
+        self._phase = _Phase.ENTERED
+        self._since = now
+        self.enters += 1
+        self._reach(Step.SUBMITTED)
+        return Write(ENTER)
+
+    # -- after Enter
+
+    def _entered(self, now: float, view: View) -> Action:
+        assert self._before is not None
+        sight = Sight(self.line, view)
+        self._seen = self._seen or sight.visible
+        reacted = view.facts != self._facts
+        left = sight.left_since(self._before) or reacted
+        if left and (self._seen or self.kind is not LineKind.BOOT or reacted):
+            self._reach(Step.PICKED_UP)
+            return self._done(OutcomeKind.DELIVERED, "")
+        waited = now - self._since
+        if waited < CONFIRM_SECONDS or view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+            if waited >= VERIFY_SECONDS * 2:
+                return self._give_up(view)
+            return Wait(POLL_SECONDS)
+        if self._before.shown or self._before.collapsed:
+            # The text still stands in the input: the agent took no notice of Enter.
+            return self._press(now) if self.enters <= self.injections else self._give_up(view)
+        return self._unseen(now, view, waited)
+
+    def _unseen(self, now: float, view: View, waited: float) -> Action:
+        """The text never showed. A boot line is typed again; another may have arrived unseen."""
+        if self.kind is LineKind.BOOT:
+            if waited < VERIFY_SECONDS:
+                return Wait(POLL_SECONDS)
+            if self.injections < BOOT_INJECTIONS and not self._seen:
+                if view.state not in (PaneState.IDLE, PaneState.WORKING):
+                    return Wait(POLL_SECONDS * 2)
+                return self._write_text(now, view)
+        if self._seen:
+            self._reach(Step.PICKED_UP)
+            return self._done(OutcomeKind.DELIVERED, "")
+        return self._give_up(view)
+
+    def _give_up(self, view: View) -> Action:
+        if view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+            reason = f"the pane became {view.state} while the line was being submitted"
+        elif self._seen:
+            reason = "the text still stands in the agent's input after a second Enter"
+        else:
+            reason = "the text was written but never seen on the agent's screen"
+        return self._done(OutcomeKind.UNVERIFIED, reason)
+
+    def _done(self, kind: OutcomeKind, reason: str) -> Done:
+        self._phase = _Phase.OVER
+        return Done(Outcome(kind, reason, self.injections, self.enters))
+
+    def _reach(self, step: Step) -> None:
+        order = list(Step)
+        if order.index(step) > order.index(self.step_reached):
+            self.step_reached = step
