@@ -1,0 +1,109 @@
+"""`choragos demo` as a user runs it: it tells the truth, ends in time and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from e2e_servers import BIN
+
+from deck.demo import world as worlds
+
+pytestmark = pytest.mark.xdist_group("demo")
+
+#: The promise is 60 s on two cores; other tests run beside this one.
+LIMIT_S = 120
+
+
+def user_environment(home: Path) -> dict[str, str]:
+    """A user who works with a real provider: none of this may reach the demo."""
+    return {
+        **{k: v for k, v in os.environ.items() if k.startswith(("COVERAGE_", "COV_CORE_", "LC_"))},
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "TERM": "xterm-256color",
+        "ANTHROPIC_API_KEY": "the-users-own-key",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9/not-here",
+        "ANTHROPIC_AUTH_TOKEN": "the-users-own-token",
+        "ANTHROPIC_CUSTOM_HEADERS": "X-Users-Own: yes",
+        "SPHRAGIS_LISTEN_ADDR": "127.0.0.1:1",
+        "SPHRAGIS_NO_SUCH_SETTING": "would be refused",
+        "CHORAGOS_SOCK": str(home / "no.sock"),
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "ALL_PROXY": "http://127.0.0.1:9",
+        "GIT_DIR": str(home / "not-a-repository"),
+    }
+
+
+def marked_processes() -> set[int]:
+    return {pid for pid, environ, _ in worlds._processes() if b"CHORAGOS_DEMO_MARK=" in environ}
+
+
+def demo_directories() -> set[str]:
+    return {p.name for p in Path(tempfile.gettempdir()).glob("choragos-demo-*")}
+
+
+@pytest.fixture
+def nothing_left():
+    processes, directories = marked_processes(), demo_directories()
+    yield
+    deadline = time.monotonic() + 5
+    while (marked_processes() - processes) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert marked_processes() - processes == set()
+    assert demo_directories() - directories == set()
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_demo_holds_every_statement_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [BIN / "choragos", "demo"],
+        cwd=tmp_path,
+        env=user_environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = re.search(r"(\d+) of (\d+) statements held, [\d.]+ s", done.stdout)
+    assert verdict is not None, done.stdout
+    assert verdict[1] == verdict[2]
+    assert int(verdict[1]) >= 25
+    assert "✗" not in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    for told in ("the agent sent", "the provider received", "the agent got back", "choragos board"):
+        assert told in done.stdout
+    # HOME of the user: the demo wrote nothing there.
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
+    before = marked_processes()
+    running = subprocess.Popen(
+        [BIN / "choragos", "demo"],
+        cwd=tmp_path,
+        env=user_environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while len(marked_processes() - before) < 4 and running.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130, out
+    assert "Interrupted" in out
+    assert "Traceback" not in out
