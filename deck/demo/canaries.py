@@ -54,7 +54,7 @@ def demo_canaries() -> tuple[Canary, ...]:
     card = luhn_complete("4539" + "5787" + "6362" + "148")
     grouped = " ".join(card[i : i + 4] for i in range(0, 16, 4))
     return (
-        Canary("e-mail", "eleni.papadaki" + "@" + "harbour-freight.example.com"),
+        Canary("e-mail", "eleni.papadaki" + "@" + "harbour.example.com"),
         # The block the British regulator keeps for drama: valid, and nobody's.
         Canary("phone", "+44 " + "20 7946 " + "0958"),
         Canary("card", grouped),

@@ -71,10 +71,14 @@ def ticket(canaries: tuple[Canary, ...]) -> str:
     return "\n".join(
         [
             "Ticket 4711, for the team only:",
-            f"- write to {value['e-mail']} or call {value['phone']}",
-            f"- refund card {value['card']} or account {value['IBAN']}",
-            f"- DATABASE_PASSWORD={value['database password']}",
-            f"- PAYMENTS_API_KEY={value['API key']}",
+            "E-mail:",
+            f"  {value['e-mail']}",
+            f"Phone: {value['phone']}",
+            f"Card: {value['card']}",
+            f"IBAN: {value['IBAN']}",
+            "Keys, never to be passed on:",
+            f"DATABASE_PASSWORD={value['database password']}",
+            f"PAYMENTS_API_KEY={value['API key']}",
         ]
     )
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.rule import Rule
@@ -25,7 +24,7 @@ from deck.demo.evidence import TOKEN
 #: Where the output is not a terminal, rich would guess 80; three panels want more.
 _PLAIN_WIDTH: Final = 120
 _SIDE_BY_SIDE_MIN: Final = 100
-_EXCERPT_LINES: Final = 9
+_EXCERPT_LINES: Final = 12
 
 
 @dataclass(slots=True)
@@ -112,15 +111,9 @@ class Show:
 
     def diff(self, path: str, before: str, after: str) -> None:
         """Show what a file was and is, as a unified diff."""
-        for line in difflib.unified_diff(
-            before.splitlines(),
-            after.splitlines(),
-            f"{path} (T1's work)",
-            f"{path} (now)",
-            "",
-            "",
-            1,
-        ):
+        names = (f"{path} (T1's work)", f"{path} (now)")
+        old, new = before.splitlines(), after.splitlines()
+        for line in difflib.unified_diff(old, new, *names, n=1, lineterm=""):
             style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
             self.console.print(Text("  " + line, style=style))
 
@@ -139,8 +132,12 @@ class Show:
         lines = [Text.assemble(("✓ ", "green"), self.paint(text)) for text in self.held]
         lines += [Text.assemble(("✗ ", "bold red"), self.paint(text)) for text in self.failed]
         if self.console.width >= _SIDE_BY_SIDE_MIN:
-            width = (self.console.width - 3) // 2
-            self.console.print(Columns(lines, width=width, column_first=True, padding=(0, 1)))
+            half = (len(lines) + 1) // 2
+            grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
+            grid.add_column(ratio=1)
+            grid.add_column(ratio=1)
+            grid.add_row(Group(*lines[:half]), Group(*lines[half:]))
+            self.console.print(grid)
         else:
             self.console.print(Group(*lines))
         style = "bold red" if self.failed else "bold green"
