@@ -1,16 +1,81 @@
-"""Wiring: what runs when the gateway or the offline provider is started.
+"""Wiring: what runs when the gateway or the offline provider is started, and in which order.
 
-Owns the listeners and the order of start and stop; decides nothing about a call.
-Called by `gateway.cli`.
+Owns the listener and the start and stop sequences; decides nothing about a call. Invariants: the
+port answers before anything slow begins (decks wait for it, and see "not ready" until it is);
+whatever is opened is closed in the opposite order on every way out, so that the ledger's last
+words are written and its lock released. Called by `gateway.cli`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import dataclasses
+import secrets
+import sys
+import time
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any, Final
 
-from gateway.listening import run_loop, stop_event, unlistenable
+import orjson
+from aiohttp import web
+
+from gateway import console, health, pidfile
+from gateway.admission import Admission
+from gateway.audit import Audit, AuditUnavailable
+from gateway.health import DiskWatch, Readiness
+from gateway.listening import StartError, run_loop, stop_event, unlistenable
+from gateway.metrics import Metrics
 from gateway.offline import start_provider
-from gateway.settings import parse_listen_addr
+from gateway.pipeline import Parts, Pipeline
+from gateway.redaction.keyfile import KeyFileError, read_or_make_key
+from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
+from gateway.redaction.vault import Vault, VaultError
+from gateway.redaction.workers import ScanPool
+from gateway.settings import Settings, parse_listen_addr
+from gateway.upstream import Upstream
+from gateway.usage import UsageMeter
+from gateway.wire.errors import ErrorKind, Family, error_body
+from shared import __version__
+from shared.ledger import Ledger, LedgerError, LogState, load_commitment_key
+from shared.paths import UnsafeDirectory, private_dir
+
+#: Seconds that calls in work get after SIGTERM (contracts/gateway.md section 1).
+GRACE: Final = 5.0
+#: Seconds between heartbeat records (contracts/ledger.md section 2.5).
+HEARTBEAT: Final = 60.0
+#: Seconds an idle client connection is kept. Longer than clients keep theirs, so that they close.
+CLIENT_KEEP_ALIVE: Final = 75.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offline:
+    """Run the offline provider beside the gateway; `record` is its record file."""
+
+    record: Path | None = None
+
+
+def run_gateway(settings: Settings, warnings: list[str], offline: Offline | None) -> None:
+    """Serve until SIGINT or SIGTERM. Raises GatewayError with the sentence of what went wrong."""
+    for warning in warnings:
+        _say(f"warning: {warning}")
+    host, port = settings.listen
+    try:
+        private_dir(settings.home)
+        private_dir(settings.keys_dir)
+        policy = load_gateway_policy(settings)
+        run_loop(_serve(settings, policy, host, port, offline))
+    except (PolicyError, LedgerError, VaultError, KeyFileError, UnsafeDirectory) as wrong:
+        raise StartError(str(wrong)) from wrong
+    except AuditUnavailable as wrong:
+        raise StartError(str(wrong)) from wrong
+    except OSError as wrong:
+        place = f" ({wrong.filename})" if wrong.filename else ""
+        raise StartError(
+            f"The gateway's files cannot be written: {wrong.strerror}{place}; check "
+            f"{settings.home} and set SPHRAGIS_HOME to choose another place."
+        ) from wrong
 
 
 def run_offline_provider(listen: str, record: Path | None, delay: float) -> None:
@@ -33,3 +98,276 @@ def run_offline_provider(listen: str, record: Path | None, delay: float) -> None
             await runner.cleanup()
 
     run_loop(serve())
+
+
+def load_gateway_policy(settings: Settings) -> Policy:
+    """Return the policy in force, with the terms of `custom_terms_file`. Raises PolicyError."""
+    policy = load_policy(settings.policy_file)
+    if settings.custom_terms_file is None:
+        return policy
+    terms = dict.fromkeys([*policy.terms, *map(str.strip, read_terms(settings.custom_terms_file))])
+    return parse_policy(
+        policy.text, source=f"'{policy.id}'", directory=None, terms=tuple(filter(None, terms))
+    )
+
+
+class Gateway:
+    """What the listener serves: the gateway's own paths, and the pipeline once there is one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.usage = UsageMeter()
+        self.metrics = Metrics(self.usage)
+        self.admission = Admission(
+            max_calls=settings.max_calls, body_limit=settings.body_limit_mib << 20
+        )
+        self.stopping = asyncio.Event()
+        self.disk = DiskWatch(settings.home, settings.disk_low_water_mib)
+        self.ledger: Ledger | None = None
+        self.vault: Vault | None = None
+        self.pool: ScanPool | None = None
+        self.pipeline: Pipeline | None = None
+        self.readiness = Readiness(
+            passing={
+                "stopping": lambda: "The gateway is stopping." if self.stopping.is_set() else None,
+                "scanner": self._check_scanner,
+            },
+            lasting={
+                "ledger": self._check_ledger,
+                "vault": self._check_vault,
+                "disk": self.disk.check,
+            },
+        )
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application."""
+        # Bodies are bounded by admission, which answers in the client's own error shape.
+        app = web.Application(client_max_size=0)
+        health.add_routes(app, self.readiness, self.metrics)
+        console.add_routes(app, self.console_state)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.on_response_prepare.append(_sign)
+        return app
+
+    def console_state(self) -> dict[str, Any]:
+        """Return what the console shows."""
+        reasons = self.readiness.reasons()
+        ledger = self.ledger
+        note = ledger.checkpoint.split("\n") if ledger is not None else []
+        return {
+            "ready": not reasons,
+            "reasons": reasons,
+            "version": __version__,
+            "calls": self.metrics.calls,
+            "in_flight": self.admission.calls,
+            "refused": self.metrics.refused,
+            "redactions": dict(self.metrics.redacted),
+            "tokens": self.usage.by_role(),
+            "ledger": {
+                "origin": ledger.origin if ledger is not None else "",
+                "size": ledger.size if ledger is not None else 0,
+                "root": note[2] if len(note) > 2 else "",
+                "checkpoint": "\n".join(note),
+                "verify": f"sphragis verify {self.settings.ledger_dir}",
+            },
+        }
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self.pipeline is not None:
+            return await self.pipeline.handle(request)
+        sentence = "The gateway is still starting; try again in a moment."
+        return web.Response(
+            status=503,
+            body=error_body(Family.ANTHROPIC, 503, ErrorKind.UNAVAILABLE, sentence),
+            content_type="application/json",
+            headers={"retry-after": "1"},
+        )
+
+    def _check_ledger(self) -> str | None:
+        if self.ledger is None:
+            return "The ledger is being opened."
+        if self.ledger.state is LogState.OPEN:
+            return None
+        return self.ledger.failure or "The ledger is closed."
+
+    def _check_vault(self) -> str | None:
+        return None if self.vault is not None and self.vault.is_open else "The vault is not open."
+
+    def _check_scanner(self) -> str | None:
+        if self.pool is None:
+            return "The scanner is being started."
+        return None if self.pool.ready else self.pool.failure or "The scanner is warming up."
+
+
+async def _serve(
+    settings: Settings, policy: Policy, host: str, port: int, offline: Offline | None
+) -> None:
+    stop = stop_event()
+    began = time.monotonic()
+    async with contextlib.AsyncExitStack() as stack:
+        if offline is not None:
+            settings = await _offline_settings(stack, settings, offline)
+        gateway = Gateway(settings)
+        runner, address = await _listen(stack, gateway, host, port)
+        await _open(stack, gateway, policy, address)
+        # Closed again here, on top of the stack: calls in work end before what they work with.
+        stack.push_async_callback(runner.cleanup)
+        _say(
+            f"sphragis {__version__} listening on http://{address}, provider "
+            f"{settings.upstream_for('anthropic')}, policy {policy.id} {policy.version}, "
+            f"ledger {settings.ledger_dir}"
+        )
+        stack.enter_context(_background(_announce(gateway, began)))
+        stack.enter_context(_background(gateway.disk.run()))
+        await stop.wait()
+        gateway.stopping.set()
+    _say("stopped")
+
+
+async def _offline_settings(
+    stack: contextlib.AsyncExitStack, settings: Settings, offline: Offline
+) -> Settings:
+    runner, url = await start_provider("127.0.0.1", 0, record=offline.record)
+    stack.push_async_callback(runner.cleanup)
+    _say(f"offline provider on {url}: no call leaves this machine")
+    return settings.model_copy(update={"upstream_base_url": url})
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, gateway: Gateway, host: str, port: int
+) -> tuple[web.AppRunner, str]:
+    """Open the port; return its runner and `host:port`."""
+    runner = web.AppRunner(
+        gateway.application(),
+        auto_decompress=False,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,
+        keepalive_timeout=CLIENT_KEEP_ALIVE,
+        shutdown_timeout=GRACE,
+    )
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as wrong:
+        raise unlistenable(host, port, wrong) from wrong
+    bound = runner.addresses[0]
+    shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+    return runner, f"{shown}:{bound[1]}"
+
+
+async def _open(
+    stack: contextlib.AsyncExitStack, gateway: Gateway, policy: Policy, address: str
+) -> None:
+    """Open what calls need, in the order in which it depends on each other."""
+    settings = gateway.settings
+    ledger = await asyncio.to_thread(
+        Ledger.open,
+        settings.ledger_dir,
+        keys=settings.keys_dir,
+        origin=_origin(settings),
+        close_open_requests=True,
+    )
+    stack.callback(ledger.close)
+    pidfile.write(settings.pid_file, address)
+    stack.callback(pidfile.remove, settings.pid_file)
+    key = await asyncio.to_thread(load_commitment_key, settings.keys_dir)
+    audit = Audit(ledger, policy, key, gateway.metrics)
+    await audit.started(_recorded_settings(settings))
+    stack.push_async_callback(_record_stop, audit)
+    vault = Vault(settings.vault_file, settings.vault_key_file)
+    await asyncio.to_thread(vault.open)
+    stack.callback(vault.close)
+    token_key = await asyncio.to_thread(read_or_make_key, settings.keys_dir / "token.key")
+    pool = ScanPool(policy, token_key, settings.scan_workers)
+    await pool.start()
+    stack.push_async_callback(pool.stop)
+    secret = settings.upstream_api_key
+    upstream = await stack.enter_async_context(
+        Upstream(
+            connect_timeout=settings.connect_timeout,
+            read_timeout=settings.read_timeout,
+            key=secret.get_secret_value() if secret is not None else None,
+        )
+    )
+    stack.enter_context(_background(_heartbeats(audit)))
+    await gateway.disk.measure()
+    gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
+    gateway.pipeline = Pipeline(
+        Parts(
+            settings=settings,
+            admission=gateway.admission,
+            readiness=gateway.readiness,
+            pool=pool,
+            vault=vault,
+            audit=audit,
+            upstream=upstream,
+            metrics=gateway.metrics,
+            usage=gateway.usage,
+            stopping=gateway.stopping,
+        )
+    )
+
+
+async def _announce(gateway: Gateway, began: float) -> None:
+    """Say once when calls are taken, or what keeps them from being taken."""
+    told = ""
+    while gateway.readiness.reasons():
+        lasting = gateway.pool is not None and gateway.pool.failure
+        if lasting and lasting != told:
+            _say(f"not ready: {lasting}")
+            told = lasting
+        await asyncio.sleep(0.05)
+    _say(f"ready after {time.monotonic() - began:.1f} s")
+
+
+async def _heartbeats(audit: Audit) -> None:
+    while True:
+        await asyncio.sleep(HEARTBEAT)
+        audit.heartbeat()
+
+
+async def _record_stop(audit: Audit) -> None:
+    with contextlib.suppress(AuditUnavailable):
+        await audit.stopped("signal")
+
+
+async def _sign(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "sphragis"
+
+
+@contextlib.contextmanager
+def _background(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Run a coroutine until the block ends."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _origin(settings: Settings) -> str:
+    """Name a new ledger. An existing one keeps the name in its log.json. The name says nothing of
+    the owner, because checkpoints are made to be shown around."""
+    try:
+        known = orjson.loads((settings.ledger_dir / "log.json").read_bytes())["origin"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"sphragis/{secrets.token_hex(8)}"
+    return str(known)
+
+
+def _recorded_settings(settings: Settings) -> dict[str, Any]:
+    """Return what of the settings belongs in the ledger: what decides where calls go and how."""
+    return {
+        "listen": settings.listen_addr,
+        "upstream": settings.upstream_for("anthropic"),
+        "auto_reveal": settings.auto_reveal,
+        "managed_key": settings.upstream_api_key is not None,
+        "body_limit_mib": settings.body_limit_mib,
+    }
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 from gateway.errors import GatewayError
 from shared import __version__
 
+PID_FILE: Final = "sphragis.pid"
 #: `verify` called wrongly (contracts/ledger.md section 2.10).
 VERIFY_USAGE: Final = 3
 
@@ -81,6 +82,84 @@ def version() -> None:
     _show_version(True)
 
 
+@app.command()
+def serve(
+    config: Annotated[Path | None, typer.Option(help="Settings file (TOML, or flat YAML).")] = None,
+    listen: Annotated[str | None, typer.Option(help="HOST:PORT; `:PORT` means 127.0.0.1.")] = None,
+    listen_all: Annotated[
+        bool, typer.Option("--listen-all", help="Let `:PORT` mean every interface.")
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Answer from the built-in offline provider.")
+    ] = False,
+    offline_record: Annotated[
+        Path | None, typer.Option(help="With --offline: record what the provider received.")
+    ] = None,
+) -> None:
+    """Run the gateway in the foreground until SIGINT or SIGTERM."""
+    from gateway.app import Offline, run_gateway
+    from gateway.settings import load_settings
+
+    if offline_record is not None and not offline:
+        raise GatewayError("--offline-record works only with --offline; add it.")
+    settings, warnings = load_settings(
+        config, listen_addr=listen, listen_all=True if listen_all else None
+    )
+    run_gateway(settings, warnings, Offline(offline_record) if offline else None)
+
+
+@app.command()
+def stop(
+    config: Annotated[Path | None, typer.Option(help="Settings file.")] = None,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for the end.")] = 10.0,
+) -> None:
+    """Stop the running gateway: SIGTERM, then wait for its end."""
+    from gateway import pidfile
+
+    home = _home(config)
+    running = pidfile.read(home / PID_FILE)
+    if running is None:
+        print(f"No gateway of {home} is running.")
+        return
+    if not pidfile.terminate(running, patience):
+        raise GatewayError(
+            f"The gateway (pid {running.pid}) has not ended within {patience:g} seconds; "
+            "it may still be finishing calls: look again, or end it with kill."
+        )
+    print(f"Stopped the gateway (pid {running.pid}).")
+
+
+@app.command()
+def status(config: Annotated[Path | None, typer.Option(help="Settings file.")] = None) -> None:
+    """Tell whether the gateway runs and takes calls (exit code 0 only if it does)."""
+    from gateway import pidfile
+
+    home = _home(config)
+    running = pidfile.read(home / PID_FILE)
+    if running is None:
+        raise GatewayError(f"No gateway of {home} is running; start one with `sphragis serve`.")
+    reasons = _ask_ready(running.address)
+    if reasons:
+        raise GatewayError(
+            f"The gateway (pid {running.pid}, {running.address}) takes no calls: {reasons[0]}"
+        )
+    print(f"running: pid {running.pid}, http://{running.address}, ready")
+
+
+@app.command()
+def verify(
+    path: Annotated[Path, typer.Argument(help="A ledger directory or one of its files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    vkey: Annotated[
+        str | None, typer.Option(help="The log's public key, from a place you trust.")
+    ] = None,
+) -> None:
+    """Check a ledger: exit 0 intact, 1 tampered, 2 incomplete, 3 wrongly called."""
+    from gateway.verifying import verify_and_print
+
+    raise typer.Exit(verify_and_print(path, as_json=as_json, vkey=vkey))
+
+
 @app.command("offline-provider")
 def offline_provider(
     listen: Annotated[
@@ -97,6 +176,28 @@ def offline_provider(
     from gateway.app import run_offline_provider
 
     run_offline_provider(listen, record, delay_ms / 1000)
+
+
+def _home(config: Path | None) -> Path:
+    """Return the home directory; the settings are read only to refuse what `serve` would."""
+    from gateway.settings import load_settings
+
+    return load_settings(config)[0].home
+
+
+def _ask_ready(address: str) -> list[str]:
+    import http.client
+    import json
+
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=2)
+    try:
+        connection.request("GET", "/readyz")
+        return list(json.loads(connection.getresponse().read())["reasons"])
+    except (OSError, ValueError, KeyError, http.client.HTTPException):
+        return ["it does not answer."]
+    finally:
+        connection.close()
 
 
 if __name__ == "__main__":

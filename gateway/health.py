@@ -29,14 +29,24 @@ Check = Callable[[], str | None]
 
 
 class Readiness:
-    """The list of conditions under which calls are taken."""
+    """The conditions under which calls are taken: `passing` ones come right by themselves (a start,
+    a worker being replaced), `lasting` ones need somebody."""
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
-        self._checks = dict(checks)
+    def __init__(self, passing: Mapping[str, Check], lasting: Mapping[str, Check]) -> None:
+        self._passing = dict(passing)
+        self._lasting = dict(lasting)
 
     def reasons(self) -> list[str]:
         """Return one sentence per condition that does not hold; empty means ready."""
-        return [sentence for check in self._checks.values() if (sentence := check())]
+        return [*_failing(self._lasting), *_failing(self._passing)]
+
+    def lasting(self) -> list[str]:
+        """Return those reasons that will not pass without a person's hand."""
+        return _failing(self._lasting)
+
+
+def _failing(checks: Mapping[str, Check]) -> list[str]:
+    return [sentence for check in checks.values() if (sentence := check())]
 
 
 class DiskWatch:

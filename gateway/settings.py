@@ -108,10 +108,12 @@ class Settings(BaseSettings):
     #: Free MiB below which no call is taken, so that the ledger can always finish its records.
     disk_low_water_mib: int = Field(default=64, ge=0)
 
+    #: One term a line, replaced wherever it stands; adds to the policy's own terms.
+    custom_terms_file: UserPath | None = None
+
     # Accepted for existing configurations; see `_refuse_missing_protection` and `warnings_of`.
     route_autodetect: Flag = True
     ots_calendars: TextList = []
-    custom_terms_file: UserPath | None = None
     ner_url: str | None = None
     ner_builtin: Flag = False
     eu_pack: Flag = False
@@ -332,7 +334,6 @@ def _refuse_missing_protection(settings: Settings) -> None:
         "ner_url": settings.ner_url is not None,
         "ner_builtin": settings.ner_builtin,
         "eu_pack": settings.eu_pack,
-        "custom_terms_file": settings.custom_terms_file is not None,
     }
     for key, wanted in absent.items():
         if wanted:
@@ -340,11 +341,6 @@ def _refuse_missing_protection(settings: Settings) -> None:
                 f"{key} asks for a detector that this version does not have; remove the key to "
                 "start without that protection."
             )
-    if os.environ.get("SPHRAGIS_VAULT_KEY"):
-        raise SettingsError(
-            "SPHRAGIS_VAULT_KEY is not read by this version; put the key in a file and name it "
-            "with vault_keyfile."
-        )
 
 
 def _is_loopback(host: str) -> bool:

@@ -147,17 +147,13 @@ def test_what_is_not_a_flag_is_refused_and_not_read_as_false(
         ("SPHRAGIS_NER_URL", "http://127.0.0.1:1"),
         ("SPHRAGIS_NER_BUILTIN", "true"),
         ("SPHRAGIS_EU_PACK", "1"),
-        ("SPHRAGIS_CUSTOM_TERMS_FILE", "~/terms"),
-        ("SPHRAGIS_VAULT_KEY", "c2VjcmV0"),
     ],
 )
 def test_a_protection_that_is_not_there_stops_the_start(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    told = sentence()
-    assert name.removeprefix("SPHRAGIS_").lower() in told.lower()
-    assert "c2VjcmV0" not in told
+    assert name.removeprefix("SPHRAGIS_").lower() in sentence()
 
 
 def test_a_misspelled_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,176 @@
+"""The door: what is checked before a call's body is looked at, and the reading of that body.
+
+Owns the limits (calls at once, bytes of a body, bytes held by all bodies), the choice of the one
+credential, and `Refused`, the way every part of the pipeline says no. Invariant: nothing here
+forwards; whatever is not clearly acceptable raises. Called by `gateway.pipeline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import StreamReader, web
+
+from gateway.wire.errors import ErrorKind
+
+#: Seconds a client may be silent while it sends a body; all clients seen send it in one go.
+BODY_IDLE: Final = 30.0
+#: Bytes of bodies in memory at once, over all calls: sixteen of the largest.
+HELD_LIMIT: Final = 1 << 30
+#: Media types of a JSON body. A `charset` other than UTF-8 is refused: providers would guess.
+JSON_TYPES: Final = frozenset({"application/json"})
+
+
+class Refused(Exception):
+    """The call is not forwarded. `str()` is the sentence the client shows; it repeats no value.
+
+    status: HTTP status of the answer; kind: its word in the native error shape; code: stable word
+    for the record and the metric; retry: whether trying the same again may work.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        sentence: str,
+        *,
+        status: int = 403,
+        kind: ErrorKind = ErrorKind.REFUSED,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.status = status
+        self.kind = kind
+        self.retry_after = retry_after
+
+    @property
+    def retry(self) -> bool:
+        """Whether the client should try again."""
+        return self.retry_after is not None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Credential:
+    """The one credential of a call: the header it came in and its value."""
+
+    header: str
+    value: str
+
+
+def busy(sentence: str, code: str = "busy", retry_after: int = 1) -> Refused:
+    """Return the refusal of a call that may come back soon."""
+    return Refused(code, sentence, status=503, kind=ErrorKind.UNAVAILABLE, retry_after=retry_after)
+
+
+def unavailable(sentence: str, code: str) -> Refused:
+    """Return the refusal of a call while something needs a person's hand."""
+    return Refused(code, sentence, status=503, kind=ErrorKind.UNAVAILABLE)
+
+
+def credential_of(headers: Mapping[str, str]) -> Credential | None:
+    """Return the provider key among a client's headers, or None.
+
+    Some clients send two (contracts/clients.md section 6.4); the provider's own header wins, so
+    that exactly one is ever forwarded. Raises Refused for a scheme no provider uses.
+    """
+    key = headers.get("x-api-key", "").strip()
+    if key:
+        return Credential("x-api-key", key)
+    bearer = headers.get("authorization", "").strip()
+    if not bearer:
+        return None
+    if not bearer.lower().startswith("bearer "):
+        raise Refused(
+            "credential_scheme",
+            "The Authorization header must be a bearer token; send the provider's key that way "
+            "or in x-api-key.",
+        )
+    return Credential("authorization", bearer)
+
+
+def check_content_type(value: str) -> None:
+    """Refuse a body that is not declared as JSON in UTF-8. Raises Refused."""
+    media, *parameters = (part.strip().lower() for part in value.split(";"))
+    charsets = [p.partition("=")[2].strip('" ') for p in parameters if p.startswith("charset")]
+    if media not in JSON_TYPES or any(charset not in {"utf-8", "utf8"} for charset in charsets):
+        raise Refused(
+            "content_type",
+            "The gateway scans only JSON bodies on this path; send Content-Type: application/json.",
+        )
+
+
+class Admission:
+    """Counts what is inside and refuses what would not fit."""
+
+    def __init__(self, *, max_calls: int, body_limit: int) -> None:
+        self._max_calls = max_calls
+        self._body_limit = body_limit
+        self._calls = 0
+        self._held = 0
+
+    @property
+    def calls(self) -> int:
+        """Calls inside now."""
+        return self._calls
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """Count one call while it is served. Raises Refused when the house is full."""
+        if self._calls >= self._max_calls:
+            raise busy(f"The gateway is serving {self._calls} calls, its limit; try again soon.")
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Count the bytes of a body while they are in memory. Raises Refused."""
+        if self._held + size > HELD_LIMIT:
+            raise busy("The gateway holds as many bytes of requests as it may; try again soon.")
+        self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
+
+    async def read_body(self, request: web.Request) -> bytes:
+        """Return the body as sent (not decompressed). Raises Refused."""
+        if (request.content_length or 0) > self._body_limit:
+            raise self._too_large()
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            while chunk := await _next_chunk(request.content):
+                size += len(chunk)
+                if size > self._body_limit:
+                    raise self._too_large()
+                chunks.append(chunk)
+        except TimeoutError:
+            raise Refused(
+                "body_timeout",
+                f"The request body stopped arriving for {BODY_IDLE:g} seconds; send it again.",
+                status=408,
+                kind=ErrorKind.INVALID,
+            ) from None
+        return b"".join(chunks)
+
+    def _too_large(self) -> Refused:
+        # 403, not 413: the most used client replaces the message of a 413 by its own
+        # (contracts/clients.md section 4).
+        return Refused(
+            "body_too_large",
+            f"The request body is larger than {self._body_limit >> 20} MiB, the gateway's limit; "
+            "send less at once or raise body_limit_mib.",
+            kind=ErrorKind.TOO_LARGE,
+        )
+
+
+async def _next_chunk(content: StreamReader) -> bytes:
+    async with asyncio.timeout(BODY_IDLE):
+        return await content.readany()

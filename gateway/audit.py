@@ -1,0 +1,189 @@
+"""What the ledger is told about a call: intent, outcome, refusal; and about the gateway itself.
+
+Owns the content of the records (contracts/ledger.md sections 2.1 and 2.6). Invariants: no text of
+a call and no plain hash of it is ever in a record, only keyed commitments; client-chosen strings
+appear only where they were scanned; `intent` returns only once its record is durable. Called by
+`gateway.pipeline` and `gateway.app`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from gateway.admission import Credential
+from gateway.metrics import Metrics
+from gateway.redaction.job import ScanResult
+from gateway.redaction.policy import Policy
+from gateway.usage import TokenCounts
+from shared import __version__
+from shared.ledger import Ledger, LedgerError, Receipt
+from shared.ledger.commitment import commit
+
+#: Longest model name recorded; the longest real ids have 60 characters.
+MAX_MODEL: Final = 128
+RECEIPT_HEADER: Final = "X-Audit-Receipt"
+
+
+class AuditUnavailable(Exception):
+    """The ledger did not take a record; the sentence says what to do."""
+
+
+class Caller(Protocol):
+    """Who calls and what: the facts known before a body is read."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def wire(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def credential(self) -> Credential | None: ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a call ended; filled in while it is served, recorded once.
+
+    status: `ok`, `provider_error`, `client_abort`, `cut`, `upstream_error`, `stopped` or `failed`;
+    http: the status the client saw; usage in tokens; `digest` runs over the provider's body.
+    """
+
+    status: str = "failed"
+    http: int = 0
+    cause: str = ""
+    stop: str | None = None
+    model: str | None = None
+    usage: TokenCounts | None = None
+    restored: int = 0
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def saw(self, data: bytes) -> None:
+        """Take in the next piece of the provider's body."""
+        self.size += len(data)
+        self.digest.update(data)
+
+
+class Audit:
+    """Writes this gateway's records."""
+
+    def __init__(self, ledger: Ledger, policy: Policy, key: bytes, metrics: Metrics) -> None:
+        self._ledger = ledger
+        self._policy = policy
+        self._key = key
+        self._metrics = metrics
+
+    async def intent(self, call: Caller, scan: ScanResult) -> Receipt:
+        """Record what is about to be sent, durably. Raises AuditUnavailable."""
+        fields = self._who(call)
+        fields["policy"] = self._policy_fields("allow")
+        fields["action"]["args_c"] = commit(self._key, scan.body)
+        fields["model"] = {"provider": call.provider, "name": scan.model[:MAX_MODEL]}
+        fields["ext"] = {
+            "bytes": len(scan.body),
+            "stream": scan.stream,
+            "redactions": dict(scan.counts),
+            "opaque": dict(scan.opaque),
+            "scan_us": scan.scan_us,
+        }
+        return await self._durable("request", fields)
+
+    async def deny(self, call: Caller, code: str, http: int) -> Receipt:
+        """Record a refusal, durably. Raises AuditUnavailable."""
+        fields = self._who(call)
+        fields["policy"] = self._policy_fields("deny", [code])
+        fields["outcome"] = {"status": "refused", "http": http}
+        return await self._durable("deny", fields)
+
+    def outcome(self, call: Caller, receipt: Receipt, outcome: Outcome, dur_us: int) -> None:
+        """Record how a call ended; returns at once, the record follows within a commit."""
+        fields: dict[str, Any] = {
+            "id": call.id,
+            "ref": receipt.seq,
+            "outcome": _outcome_fields(outcome, dur_us, commit(self._key, outcome.digest.digest())),
+            "ext": {"bytes": outcome.size, "restored": outcome.restored},
+        }
+        if outcome.model:
+            fields["model"] = {"provider": call.provider, "name": outcome.model[:MAX_MODEL]}
+        self._later("outcome", fields)
+
+    async def started(self, settings: Mapping[str, Any]) -> None:
+        """Record the start, the settings and the policy in force. Raises AuditUnavailable."""
+        await self._durable("start", {"ext": {"program": "sphragis", "version": __version__}})
+        await self._durable("config_set", {"ext": {"settings": dict(settings)}})
+        policy = self._policy_fields("set")
+        policy["engine"] = "sphragis"
+        await self._durable("policy_set", {"policy": policy})
+
+    async def stopped(self, reason: str) -> None:
+        """Record an orderly stop. Raises AuditUnavailable."""
+        await self._durable("stop", {"ext": {"reason": reason}})
+
+    def heartbeat(self) -> None:
+        """Record that the gateway is alive."""
+        self._later("heartbeat", {})
+
+    async def _durable(self, kind: str, fields: Mapping[str, Any]) -> Receipt:
+        try:
+            return await self._ledger.append_async(kind, fields)
+        except LedgerError as wrong:
+            self._metrics.append_failure()
+            raise AuditUnavailable(str(wrong)) from wrong
+
+    def _later(self, kind: str, fields: Mapping[str, Any]) -> None:
+        try:
+            self._ledger.append(kind, fields).add_done_callback(self._check)
+        except LedgerError:
+            self._metrics.append_failure()
+
+    def _check(self, done: Future[Receipt]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self._metrics.append_failure()
+
+    def _who(self, call: Caller) -> dict[str, Any]:
+        actor: dict[str, Any] = {"role": call.role}
+        if call.credential is not None:
+            actor["key"] = commit(self._key, call.credential.value.encode())[:16]
+        action = {"kind": "model_call", "name": call.wire, "target": call.target}
+        return {"id": call.id, "actor": actor, "action": action}
+
+    def _policy_fields(self, decision: str, rules: list[str] | None = None) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "id": self._policy.id,
+            "version": self._policy.version,
+            "digest": self._policy.digest,
+            "decision": decision,
+        }
+        if rules:
+            fields["rules"] = rules
+        return fields
+
+
+def _outcome_fields(outcome: Outcome, dur_us: int, answer_c: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "status": outcome.status,
+        "http": outcome.http,
+        "dur_us": dur_us,
+        "answer_c": answer_c,
+    }
+    if outcome.cause:
+        fields["cause"] = outcome.cause
+    if outcome.stop:
+        fields["stop"] = outcome.stop[:MAX_MODEL]
+    if outcome.usage is not None:
+        fields["usage"] = {
+            "input": outcome.usage.input,
+            "output": outcome.usage.output,
+            "cache_creation": outcome.usage.cache_creation,
+            "cache_read": outcome.usage.cache_read,
+        }
+    return fields

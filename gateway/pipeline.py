@@ -1,0 +1,463 @@
+"""The life of one call, top to bottom: `Pipeline._serve` is the whole story.
+
+Invariants: what is forwarded is what the scanner wrote anew; no byte leaves before the intent
+record is durable; every intent gets an outcome, whatever happens, including a client that goes
+away; a stream that the provider did not finish never ends cleanly for the client. Decides order
+only; each step lives in its own module. Called by `gateway.app` for every path that is not its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from gateway import routing, wire
+from gateway.admission import (
+    Admission,
+    Credential,
+    Refused,
+    busy,
+    check_content_type,
+    credential_of,
+    unavailable,
+)
+from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
+from gateway.health import Readiness
+from gateway.metrics import Metrics
+from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
+from gateway.redaction.restore import StreamRestorer, restore_text
+from gateway.redaction.vault import Vault, VaultError
+from gateway.redaction.workers import ScanPool, scan_and_keep
+from gateway.settings import Settings
+from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
+from gateway.usage import UsageMeter
+from gateway.wire import WireFormat, WireRefused
+from gateway.wire.base import StreamTransformer
+from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
+from gateway.wire.strictjson import dumps, loads
+from shared.ledger import Receipt
+
+#: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
+#: the work (about 1 ms at 100 MB/s).
+OFF_LOOP: Final = 64 << 10
+#: Seconds a stream may go without a byte to the client while text is held back for a token.
+HOLD_PING: Final = 10.0
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: Scan failures that the same call may survive a moment later.
+_PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way, forwarded or refused; see `gateway.audit.Caller`."""
+
+    found: routing.Route | routing.Refusal
+    method: str
+    id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
+    began: float = field(default_factory=time.monotonic)
+    credential: Credential | None = None
+    receipt: Receipt | None = None
+
+    @property
+    def role(self) -> str:
+        """The role of the path, or an empty string."""
+        return self.found.role
+
+    @property
+    def scope(self) -> str:
+        """Whose values these are: the role's, or those of all callers without a role."""
+        return f"role/{self.role}" if self.role else "bare"
+
+    @property
+    def family(self) -> Family:
+        """Whose error shape and provider this is."""
+        return self.found.family
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return str(self.found.family)
+
+    @property
+    def wire(self) -> str:
+        """Name of the wire format, or an empty string."""
+        return self.found.wire if isinstance(self.found, routing.Route) else ""
+
+    @property
+    def path(self) -> str:
+        """Path at the provider, without the query; safe to record and label."""
+        return self.found.path
+
+    @property
+    def target(self) -> str:
+        """Method and path."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def dur_us(self) -> int:
+        """Microseconds since the call came."""
+        return int((time.monotonic() - self.began) * 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a pipeline works with."""
+
+    settings: Settings
+    admission: Admission
+    readiness: Readiness
+    pool: ScanPool
+    vault: Vault
+    audit: Audit
+    upstream: Upstream
+    metrics: Metrics
+    usage: UsageMeter
+    stopping: asyncio.Event
+
+
+class Pipeline:
+    """Serves calls, one `handle` each, at the same time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._metrics = parts.metrics
+        self._audit = parts.audit
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Serve one request of any path and method."""
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        seen = {
+            name: value
+            for name in routing.HEADERS_USED
+            if (value := request.headers.get(name)) is not None
+        }
+        found = routing.match(request.method, raw_path, raw_query, seen)
+        if isinstance(found, routing.LocalAnswer):
+            return web.Response(status=found.status, body=found.body)
+        call = Call(found, request.method if request.method in METHODS else "OTHER")
+        try:
+            with self._parts.admission.enter():
+                self._metrics.in_flight(self._parts.admission.calls)
+                response = await self._serve(call, found, request)
+        except Refused as refused:
+            response = await self._refuse(call, request, refused)
+        finally:
+            self._metrics.in_flight(self._parts.admission.calls)
+        self._metrics.response(call.path, response.status)
+        return response
+
+    async def _serve(
+        self, call: Call, route: routing.Route | routing.Refusal, request: web.Request
+    ) -> web.StreamResponse:
+        """Admit, read, scan, seal, record, forward, restore, record."""
+        if isinstance(route, routing.Refusal):
+            raise _unlisted(route)
+        self._check_ready()
+        call.credential = credential_of(request.headers)
+        check_content_type(request.headers.get("content-type", ""))
+        headers = request_headers(request.headers)
+        body = await self._parts.admission.read_body(request)
+        with self._parts.admission.hold(len(body)):
+            scan = await self._scan(call, request, headers, body)
+        del body
+        originals = await self._originals(call)
+        call.receipt = await self._intend(call, scan)
+        outcome = Outcome()
+        try:
+            answer = await self._forward(call, route, headers, scan)
+            try:
+                return await self._answer(call, request, answer, originals, outcome)
+            finally:
+                answer.close()
+        except UpstreamFailed as failed:
+            return self._upstream_failed(call, failed, outcome)
+        except asyncio.CancelledError:
+            outcome.status = "stopped" if self._parts.stopping.is_set() else "client_abort"
+            raise
+        except ConnectionResetError:
+            outcome.status = "client_abort"
+            raise
+        finally:
+            self._finish(call, outcome)
+
+    # -- before anything leaves ------------------------------------------------------------------
+
+    def _check_ready(self) -> None:
+        readiness = self._parts.readiness
+        if lasting := readiness.lasting():
+            raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
+        if passing := readiness.reasons():
+            raise busy(f"The gateway takes no calls yet: {passing[0]}", "not_ready")
+
+    async def _scan(
+        self, call: Call, request: web.Request, headers: Mapping[str, str], body: bytes
+    ) -> ScanResult:
+        job = ScanJob(
+            wire=call.wire,
+            body=body,
+            content_encoding=request.headers.get("content-encoding", ""),
+            scope=call.scope,
+            extra=dict(headers),
+        )
+        try:
+            scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
+        except ScanRefused as refused:
+            if refused.code in _PASSING:
+                raise busy(refused.sentence, refused.code) from refused
+            raise Refused(refused.code, refused.sentence) from refused
+        except VaultError as wrong:
+            raise unavailable(str(wrong), "vault") from wrong
+        if scan.extra_hits:
+            raise Refused(
+                "header_value",
+                f"The request header {min(scan.extra_hits)} holds a value that the policy "
+                "protects and headers cannot be rewritten; remove it from the header.",
+            )
+        self._metrics.redactions(scan.counts)
+        return scan
+
+    async def _originals(self, call: Call) -> Mapping[str, str]:
+        if not self._parts.settings.auto_reveal:
+            return {}
+        try:
+            return await self._parts.vault.load(call.scope)
+        except VaultError as wrong:
+            raise unavailable(str(wrong), "vault") from wrong
+
+    async def _intend(self, call: Call, scan: ScanResult) -> Receipt:
+        """Record the intent. A client that leaves meanwhile leaves a finished pair of records."""
+        recording = asyncio.ensure_future(self._audit.intent(call, scan))
+        try:
+            return await asyncio.shield(recording)
+        except AuditUnavailable as wrong:
+            raise unavailable(str(wrong), "audit_unavailable") from wrong
+        except asyncio.CancelledError:
+            call.receipt = await recording
+            self._finish(call, Outcome(status="client_abort"))
+            raise
+
+    async def _forward(
+        self,
+        call: Call,
+        route: routing.Route,
+        headers: Mapping[str, str],
+        scan: ScanResult,
+    ) -> Answer:
+        url = self._parts.settings.upstream_for(call.provider) + route.target
+        override = self._parts.settings.upstream_base_url is not None
+        self._metrics.request(call.path, "override" if override else call.provider)
+        began = time.monotonic()
+        answer = await self._parts.upstream.send(
+            route.method,
+            url,
+            headers=headers,
+            credential=call.credential,
+            body=scan.body,
+            stream=scan.stream,
+        )
+        self._metrics.upstream_time(call.path, time.monotonic() - began)
+        return answer
+
+    # -- the way back ----------------------------------------------------------------------------
+
+    async def _answer(
+        self,
+        call: Call,
+        request: web.Request,
+        answer: Answer,
+        originals: Mapping[str, str],
+        outcome: Outcome,
+    ) -> web.StreamResponse:
+        outcome.http = answer.status
+        outcome.status = "ok" if answer.status < 400 else "provider_error"
+        restore = _Restoring(originals, outcome)
+        format_ = wire.get(call.wire)
+        if answer.media_type == "text/event-stream":
+            return await self._stream(call, request, answer, format_, restore)
+        data = await answer.whole()
+        outcome.saw(data)
+        if answer.media_type != "application/json":
+            raise _not_json(answer.status)
+        work = (format_, data, restore, outcome)
+        try:
+            if len(data) > OFF_LOOP:
+                body = await asyncio.to_thread(_restore_whole, *work)
+            else:
+                body = _restore_whole(*work)
+        except WireRefused as wrong:
+            raise UpstreamFailed(
+                wrong.code, "The provider's answer is not JSON that the gateway can read."
+            ) from wrong
+        headers = self._headers(call, answer.headers)
+        return web.Response(status=answer.status, body=body, headers=headers)
+
+    async def _stream(
+        self,
+        call: Call,
+        request: web.Request,
+        answer: Answer,
+        format_: WireFormat,
+        restore: _Restoring,
+    ) -> web.StreamResponse:
+        outcome = restore.outcome
+        transformer = format_.new_stream(restore.stream)
+        response = web.StreamResponse(
+            status=answer.status, headers=self._headers(call, answer.headers)
+        )
+        try:
+            first = await answer.chunk()
+            if not first:
+                raise UpstreamFailed("cut", "The provider ended its answer before it began.")
+            await response.prepare(request)
+            filler = format_.keep_alive
+            async for piece in _transformed(answer, first, transformer, filler, outcome):
+                await response.write(piece)
+        except (UpstreamFailed, WireRefused) as wrong:
+            if not response.prepared:
+                raise
+            outcome.cause = wrong.cause if isinstance(wrong, UpstreamFailed) else wrong.code
+        finally:
+            outcome.usage, outcome.model = transformer.usage, transformer.model
+            outcome.stop = transformer.stop_reason
+        if transformer.error is not None:
+            outcome.status, outcome.cause = "provider_error", transformer.error
+        elif not transformer.complete or outcome.cause:
+            self._cut(request, outcome)
+        return response
+
+    def _cut(self, request: web.Request, outcome: Outcome) -> None:
+        """Break the client's connection: an end it could take for a clean one would be a lie."""
+        outcome.status = "cut"
+        outcome.cause = outcome.cause or "no_end"
+        self._metrics.upstream_error()
+        if request.transport is not None:
+            request.transport.abort()
+
+    # -- endings ---------------------------------------------------------------------------------
+
+    def _finish(self, call: Call, outcome: Outcome) -> None:
+        assert call.receipt is not None
+        self._audit.outcome(call, call.receipt, outcome, call.dur_us)
+        if outcome.usage is not None and outcome.model:
+            self._parts.usage.add(call.role, outcome.model, outcome.usage)
+        if outcome.restored:
+            self._metrics.restored(outcome.restored)
+
+    def _upstream_failed(
+        self, call: Call, failed: UpstreamFailed, outcome: Outcome
+    ) -> web.StreamResponse:
+        self._metrics.upstream_error()
+        outcome.status, outcome.cause, outcome.http = "upstream_error", failed.cause, failed.status
+        return self._error(call, failed.status, ErrorKind.UPSTREAM, str(failed), {})
+
+    async def _refuse(
+        self, call: Call, request: web.Request, refused: Refused
+    ) -> web.StreamResponse:
+        self._metrics.refusal(refused.code)
+        if refused.code not in {"not_ready", "busy"}:
+            try:
+                call.receipt = await self._audit.deny(call, refused.code, refused.status)
+            except AuditUnavailable as wrong:
+                refused = unavailable(str(wrong), "audit_unavailable")
+        headers = {} if refused.retry else dict(NO_RETRY)
+        if refused.retry_after is not None:
+            headers["retry-after"] = str(refused.retry_after)
+        response = self._error(call, refused.status, refused.kind, str(refused), headers)
+        if not request.content.is_eof():
+            response.force_close()
+        return response
+
+    def _error(
+        self, call: Call, status: int, kind: ErrorKind, sentence: str, headers: Mapping[str, str]
+    ) -> web.Response:
+        body = error_body(call.family, status, kind, sentence, call.id)
+        all_headers = self._headers(call, {**headers, "content-type": "application/json"})
+        return web.Response(status=status, body=body, headers=all_headers)
+
+    def _headers(self, call: Call, headers: Mapping[str, str]) -> dict[str, str]:
+        receipt = {RECEIPT_HEADER: call.receipt.header()} if call.receipt is not None else {}
+        return {**headers, **receipt}
+
+
+class _Restoring:
+    """Puts one scope's originals back and counts them."""
+
+    def __init__(self, originals: Mapping[str, str], outcome: Outcome) -> None:
+        self._originals = originals
+        self.outcome = outcome
+
+    def text(self, text: str) -> str:
+        """Restore a whole string."""
+        return restore_text(text, self._look_up)
+
+    def stream(self, encode: Callable[[str], str]) -> StreamRestorer:
+        """Return the restorer of one run of streamed text."""
+
+        def look_up(token: str) -> str | None:
+            original = self._look_up(token)
+            return None if original is None else encode(original)
+
+        return StreamRestorer(look_up)
+
+    def _look_up(self, token: str) -> str | None:
+        original = self._originals.get(token)
+        if original is not None:
+            self.outcome.restored += 1
+        return original
+
+
+async def _transformed(
+    answer: Answer,
+    chunk: bytes,
+    transformer: StreamTransformer,
+    filler: bytes,
+    outcome: Outcome,
+) -> AsyncIterator[bytes]:
+    """Yield what the client gets. The next chunk is asked for only after the last piece was
+    written, so a slow client slows the provider down instead of filling our memory."""
+    spoke = time.monotonic()
+    while chunk:
+        outcome.saw(chunk)
+        out = transformer.feed(chunk)
+        now = time.monotonic()
+        if not out and now - spoke > HOLD_PING:
+            out = filler
+        if out:
+            yield out
+            spoke = now
+        chunk = await answer.chunk()
+    if out := transformer.close():
+        yield out
+
+
+def _restore_whole(
+    format_: WireFormat, data: bytes, restore: _Restoring, outcome: Outcome
+) -> bytes:
+    document = loads(data)
+    outcome.usage = format_.usage_of(document)
+    outcome.stop = format_.stop_reason_of(document)
+    outcome.model = format_.model_of(document)
+    return dumps(format_.restore_response(document, restore.text))
+
+
+def _unlisted(refusal: routing.Refusal) -> Refused:
+    return Refused(
+        refusal.code, refusal.message, status=refusal.status, kind=ErrorKind(refusal.kind)
+    )
+
+
+def _not_json(status: int) -> UpstreamFailed:
+    """An answer that is neither JSON nor a stream, often a proxy's page: its text is dropped, its
+    status kept where it says something."""
+    return UpstreamFailed(
+        "media_type",
+        f"The provider's address answered {status} with something that is not JSON; "
+        "is the base URL right?",
+        status if status >= 400 else 502,
+    )

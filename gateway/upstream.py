@@ -1,0 +1,202 @@
+"""The way to a provider: one session, allow-listed headers, exactly one credential.
+
+Invariants: a header reaches the provider, or the client, only if it is on a list here; redirects
+are never followed; no proxy, cookie or netrc of the environment is used; every wait ends. Failures
+become `UpstreamFailed`, whose sentence names no value of the call. Called by `gateway.pipeline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from gateway.admission import Credential
+from shared import __version__
+
+#: Client headers that go to the provider. Each was seen from a real client or is in the API's
+#: reference; their values are scanned like text. Anything else stays here.
+REQUEST_HEADERS: Final = re.compile(
+    r"accept|user-agent|x-app|idempotency-key|x-client-request-id|x-claude-code-session-id"
+    r"|anthropic-(?:version|beta|dangerous-direct-browser-access)|x-stainless-[a-z-]+"
+)
+#: Provider headers that go to the client.
+RESPONSE_HEADERS: Final = re.compile(
+    r"content-type|request-id|x-request-id|retry-after|retry-after-ms|x-should-retry"
+    r"|anthropic-ratelimit-[a-z0-9-]+|anthropic-(?:organization-id|priority-[a-z-]+)"
+)
+#: Longest header value passed on: the longest seen is 748 bytes (contracts/clients.md section 3).
+MAX_HEADER: Final = 8 << 10
+#: Largest whole (not streamed) answer taken into memory.
+MAX_ANSWER: Final = 128 << 20
+#: Seconds an idle connection is kept: shorter than what load balancers commonly allow (60 s),
+#: so that a call is not sent into a connection that is just being closed.
+KEEP_ALIVE: Final = 30.0
+
+
+class UpstreamFailed(Exception):
+    """The provider did not answer, or broke off; `str()` is the sentence for the client.
+
+    status: what the client gets if nothing was sent yet; cause: stable word for the record.
+    """
+
+    def __init__(self, cause: str, sentence: str, status: int = 502) -> None:
+        super().__init__(sentence)
+        self.cause = cause
+        self.status = status
+
+
+def request_headers(client: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a client's headers that may be forwarded, without the credential."""
+    return {
+        name.lower(): value
+        for name, value in client.items()
+        if REQUEST_HEADERS.fullmatch(name.lower()) and len(value) <= MAX_HEADER
+    }
+
+
+def response_headers(provider: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a provider's headers that may be passed to the client."""
+    return {
+        name.lower(): value
+        for name, value in provider.items()
+        if RESPONSE_HEADERS.fullmatch(name.lower()) and len(value) <= MAX_HEADER
+    }
+
+
+class Answer:
+    """A provider's answer whose body has not been read. Close it, whatever happens."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers = response_headers(response.headers)
+        self.media_type = response.content_type.lower()
+
+    async def chunk(self) -> bytes:
+        """Return the next piece, or nothing at the end. Raises UpstreamFailed."""
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, TimeoutError, OSError) as wrong:
+            raise _broken(wrong) from wrong
+
+    async def whole(self) -> bytes:
+        """Return the whole body. Raises UpstreamFailed."""
+        pieces: list[bytes] = []
+        size = 0
+        while piece := await self.chunk():
+            size += len(piece)
+            if size > MAX_ANSWER:
+                raise UpstreamFailed(
+                    "too_large", f"The provider's answer is larger than {MAX_ANSWER >> 20} MiB."
+                )
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Give the connection back if the body was read to its end, else cut it."""
+        self._response.close() if not self._response.content.at_eof() else self._response.release()
+
+
+class Upstream:
+    """The session to all providers."""
+
+    def __init__(self, *, connect_timeout: float, read_timeout: float, key: str | None) -> None:
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=connect_timeout, sock_read=read_timeout
+        )
+        self._connect_timeout = connect_timeout
+        self._key = key
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
+            skip_auto_headers=("user-agent", "content-type"),
+            trust_env=False,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        credential: Credential | None,
+        body: bytes | None,
+        stream: bool,
+    ) -> Answer:
+        """Send one request and return the answer once its headers are here.
+
+        `url` is used exactly as given; `headers` come from `request_headers`. Raises
+        UpstreamFailed.
+        """
+        assert self._session is not None, "used outside of its context"
+        sent = {"user-agent": f"sphragis/{__version__}", **headers}
+        # A compressed stream would arrive in lumps; a whole answer may as well be small.
+        sent["accept-encoding"] = "identity" if stream else "gzip, deflate"
+        if self._key is not None:
+            sent["x-api-key"] = self._key
+        elif credential is not None:
+            sent[credential.header] = credential.value
+        if body is not None:
+            sent["content-type"] = "application/json"
+        try:
+            response = await self._session.request(
+                method, URL(url, encoded=True), headers=sent, data=body, allow_redirects=False
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as wrong:
+            raise self._failed(wrong, url) from wrong
+        if 300 <= response.status < 400:
+            response.close()
+            raise UpstreamFailed(
+                "redirect",
+                "The provider answered with a redirect, which the gateway does not follow; "
+                "correct the provider's base URL.",
+            )
+        return Answer(response)
+
+    def _failed(self, wrong: Exception, url: str) -> UpstreamFailed:
+        place = urlsplit(url).netloc
+        if isinstance(wrong, aiohttp.ConnectionTimeoutError):
+            return UpstreamFailed(
+                "connect_timeout",
+                f"{place} could not be reached within {self._connect_timeout:g} seconds.",
+                504,
+            )
+        if isinstance(wrong, TimeoutError):
+            return _broken(wrong)
+        if isinstance(wrong, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return UpstreamFailed("tls", f"The certificate of {place} is not trusted here.")
+        if isinstance(wrong, aiohttp.ClientConnectorError):
+            return UpstreamFailed(
+                "connect", f"{place} cannot be reached; is the provider's address right and up?"
+            )
+        return _broken(wrong)
+
+
+def _broken(wrong: BaseException) -> UpstreamFailed:
+    if isinstance(wrong, asyncio.TimeoutError | TimeoutError):
+        return UpstreamFailed("timeout", "The provider stopped answering.", 504)
+    if isinstance(wrong, aiohttp.ContentTypeError | aiohttp.ClientPayloadError):
+        return UpstreamFailed("cut", "The provider's answer broke off or cannot be decoded.")
+    return UpstreamFailed("cut", "The provider closed the connection before it had answered.")

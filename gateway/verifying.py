@@ -1,0 +1,83 @@
+"""`sphragis verify`: runs the ledger's verifier and prints its verdict for people or programs.
+
+Decides nothing: the verdict and the exit code are `shared.ledger.verify_path`'s. The first line
+and the `merkle_root:` line of an intact log are those of existing gateways, which scripts read.
+Called by `gateway.cli`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from gateway.errors import GatewayError
+from shared.ledger import LedgerError, Verdict, verify_path
+
+#: Findings printed in full; the rest are counted.
+SHOWN: Final = 20
+
+Progress = Callable[[int, int], None]
+
+
+class VerifyUsage(GatewayError):
+    """There is nothing to verify at the path, or the key is not a key."""
+
+
+def verify_and_print(path: Path, *, as_json: bool, vkey: str | None) -> int:
+    """Verify the log at `path`, print the verdict, return the exit code.
+
+    Raises VerifyUsage when the call itself is wrong.
+    """
+    if not path.exists():
+        raise VerifyUsage(f"There is nothing at {path}; name a ledger directory or file.")
+    try:
+        with _progress(quiet=as_json) as progress:
+            verdict = verify_path(path, vkey=vkey, progress=progress)
+    except (LedgerError, OSError, ValueError) as wrong:
+        raise VerifyUsage(str(wrong)) from wrong
+    if as_json:
+        print(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(verdict)
+    return verdict.exit_code
+
+
+def _print(verdict: Verdict) -> None:
+    if verdict.exit_code == 0:
+        print(f"OK: {verdict.records} records, chain intact")
+    else:
+        print(f"{verdict.status.upper()}: {verdict.records} records read", file=sys.stderr)
+    for finding in verdict.findings[:SHOWN]:
+        place = "" if finding.seq is None else f"record {finding.seq}: "
+        print(f"{place}{finding.sentence} [{finding.code}]", file=sys.stderr)
+    if len(verdict.findings) > SHOWN:
+        print(f"and {len(verdict.findings) - SHOWN} more findings", file=sys.stderr)
+    if verdict.root:
+        print(f"merkle_root: {verdict.root}")
+    if verdict.checkpoint:
+        print("checkpoint:")
+        for line in verdict.checkpoint.strip().split("\n"):
+            print(f"  {line}")
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress | None]:
+    """Draw a bar on a terminal; `rich` is imported only there."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update
