@@ -1,0 +1,115 @@
+"""Payment card numbers: digit groups as cards are written, an issuer's prefix, the Luhn digit.
+
+All three must hold, so that timestamps in milliseconds, ids and longer numbers stay. Issuer ranges:
+ISO/IEC 7812 as published by the networks, with Mastercard's 2-series (2221-2720).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from stdnum import luhn
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.spans import Span
+
+#: A run of digit groups; at most 27 digits are looked at, longer runs are no cards.
+_RUN: Final = re.compile(r"(?<![\w.])\d{1,19}(?:[ -]\d{1,7}){0,6}(?![\w])")
+
+#: How issuers group the digits in print; an ungrouped number is one group.
+_GROUPINGS: Final = frozenset(
+    {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5),
+     (4, 4, 4), (6, 13), (8, 8), (4, 5, 6), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1)}
+)  # fmt: skip
+
+#: (first prefix, last prefix, lengths); prefixes compared on as many digits as they have.
+_ISSUERS: Final = (
+    (4, 4, (13, 16, 19)),  # Visa
+    (51, 55, (16,)),  # Mastercard
+    (2221, 2720, (16,)),  # Mastercard 2-series
+    (34, 34, (15,)),  # American Express
+    (37, 37, (15,)),
+    (300, 305, (14,)),  # Diners Club
+    (3095, 3095, (14,)),
+    (36, 36, (14, 16, 19)),
+    (38, 39, (14, 16, 19)),
+    (6011, 6011, (16, 19)),  # Discover
+    (622126, 622925, (16, 19)),
+    (644, 649, (16, 19)),
+    (65, 65, (16, 19)),
+    (62, 62, (16, 17, 18, 19)),  # UnionPay
+    (3528, 3589, (16, 17, 18, 19)),  # JCB
+    (1800, 1800, (15,)),
+    (2131, 2131, (15,)),
+    (2200, 2204, (16, 17, 18, 19)),  # Mir
+    (5018, 5018, (12, 13, 14, 15, 16, 17, 18, 19)),  # Maestro
+    (5020, 5020, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (5038, 5038, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (5893, 5893, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (6304, 6304, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (6759, 6759, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (6761, 6763, (12, 13, 14, 15, 16, 17, 18, 19)),
+    (508500, 508999, (16,)),  # RuPay
+    (606985, 607984, (16,)),
+    (608001, 608500, (16,)),
+    (652150, 653149, (16,)),
+    (9792, 9792, (16,)),  # Troy
+    (636368, 636368, (16,)),  # Elo
+    (636297, 636297, (16,)),
+)
+_LONGEST: Final = 19
+_SHORTEST: Final = 12
+
+
+class CardRule(Rule):
+    """Finds payment card numbers."""
+
+    KINDS: ClassVar = ("CARD",)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look at every run of digit groups."""
+        for run in _RUN.finditer(source.text):
+            if run.end() - run.start() >= _SHORTEST:
+                yield from self._in_run(source.text, run.start(), run.end())
+
+    def _in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
+        """A card may have neighbours (`4242 4242 4242 4242 12/27`): try every group as its first."""
+        groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
+        first = 0
+        while first < len(groups):
+            last = self._card_from(text, groups, first)
+            if last is None:
+                first += 1
+                continue
+            yield Span(groups[first][0], groups[last][1], "CARD", 0.95, "card")
+            first = last + 1
+
+    def _card_from(self, text: str, groups: list[tuple[int, int]], first: int) -> int | None:
+        sizes: tuple[int, ...] = ()
+        digits = ""
+        found = None
+        for index in range(first, len(groups)):
+            start, end = groups[index]
+            sizes += (end - start,)
+            digits += text[start:end]
+            if len(digits) > _LONGEST:
+                break
+            if (len(sizes) == 1 or sizes in _GROUPINGS) and is_card(digits):
+                found = index
+        return found
+
+
+_GROUP: Final = re.compile(r"\d+")
+
+
+def is_card(digits: str) -> bool:
+    """Whether an issuer gives out such a number (prefix, length) and its check digit holds."""
+    size = len(digits)
+    if not _SHORTEST <= size <= _LONGEST or len(set(digits)) < 2:
+        return False
+    for low, high, lengths in _ISSUERS:
+        if size in lengths and low <= int(digits[: len(str(low))]) <= high:
+            return bool(luhn.is_valid(digits))
+    return False

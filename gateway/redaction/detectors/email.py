@@ -1,0 +1,154 @@
+"""E-mail addresses: found at the `@`, so text without one costs a search for one character.
+
+Presidio's own recognizer asks the network for the list of public suffixes; this one checks the shape
+only. Left alone: SSH remotes (`git@github.com:owner/repo`), user and password in URLs (those are
+`secrets`'), decorators and package scopes (`@app.route`, `name@1.2.3`), hosts without a top level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.spans import Span
+
+#: RFC 5321 limits; they also bound the work per `@`.
+_LOCAL_MAX: Final = 64
+_DOMAIN_MAX: Final = 253
+
+_LOCAL_BEFORE: Final = re.compile(r"[^\W_]|[.!#$%&'*+/=?^_`{|}~\-]")
+_DOMAIN: Final = re.compile(
+    r"(?!\d+\.\d)(?:[^\W_](?:[\w\-]{0,61}[^\W_])?\.){1,8}"
+    r"(?:xn--[a-z0-9\-]{2,59}|[^\W\d_]{2,24})(?![^\W_]|\()",
+    re.IGNORECASE,
+)
+_DOMAIN_LITERAL: Final = re.compile(r"\[(?:IPv6:)?[0-9A-Fa-f.:]{3,45}\]")
+_QUOTED: Final = re.compile(r'"(?:[^"\\\r\n]|\\.){1,62}"\Z')
+
+#: File endings that are no top-level domain but look like one behind an `@` (`logo@2x.png`).
+_FILE_ENDINGS: Final = frozenset(
+    [
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+        "webp",
+        "css",
+        "js",
+        "mjs",
+        "cjs",
+        "ts",
+        "tsx",
+        "jsx",
+        "json",
+        "html",
+        "htm",
+        "txt",
+        "yml",
+        "yaml",
+        "toml",
+        "lock",
+        "tgz",
+        "gz",
+        "whl",
+        "rb",
+        "go",
+        "java",
+        "kt",
+        "php",
+        "vue",
+        "scss",
+        "less",
+        "service",
+        "socket",
+        "timer",
+    ]
+)
+#: `user@host:/path` and `user@host:~/path` are places to copy to.
+_PATH_AFTER: Final = re.compile(r":[/~]")
+#: Accounts that are no person, behind which `host:path` is a repository or a machine.
+_SERVICE_USERS: Final = frozenset(
+    ["git", "hg", "svn", "gitea", "gitlab", "aur", "root", "ubuntu", "ec2-user", "deploy"]
+)
+#: An escape sequence of source code or JSON right before the address: `"\\nbob@…"`.
+_ESCAPED: Final = re.compile(r"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv0]")
+
+
+class EmailRule(Rule):
+    """Finds e-mail addresses."""
+
+    KINDS: ClassVar = ("EMAIL",)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look left and right of every `@`, also where a URL wrote it `%40`."""
+        for mark in ("@", "%40"):
+            at = source.text.find(mark)
+            while at >= 0:
+                span = self._around(source.text, at, at + len(mark))
+                if span is not None:
+                    yield span
+                at = source.text.find(mark, at + 1)
+
+    def _around(self, text: str, at: int, after: int) -> Span | None:
+        start = _local_start(text, at)
+        if start == at:
+            return None
+        domain = _DOMAIN.match(text, after, after + _DOMAIN_MAX) or _DOMAIN_LITERAL.match(
+            text, after
+        )
+        if domain is None or domain.group().rpartition(".")[2].lower() in _FILE_ENDINGS:
+            return None
+        if _is_place(text, text[start:at], domain.end()) or _in_url(text, start):
+            return None
+        address = text[start : domain.end()]
+        if address.lower() in self.policy.allowed.emails:
+            return None
+        return Span(start, domain.end(), "EMAIL", 0.9, "email")
+
+
+def _local_start(text: str, at: int) -> int:
+    """Where the local part left of `at` begins; `at` itself when there is none."""
+    if at and text[at - 1] == '"':
+        quoted = _QUOTED.search(text, max(0, at - _LOCAL_MAX), at)
+        return quoted.start() if quoted else at
+    start = at
+    floor = max(0, at - _LOCAL_MAX - 1)
+    while start > floor and _LOCAL_BEFORE.match(text[start - 1]):
+        start -= 1
+    if start and text[start - 1] == "\\":
+        escape = _ESCAPED.match(text, start, at)
+        start = escape.end() if escape else start
+    return _trimmed(text, start, at)
+
+
+def _trimmed(text: str, start: int, at: int) -> int:
+    """Drop what is not the address: quotes, `key=` before it, a path, dots at the ends."""
+    local = text[start:at]
+    for mark in "=`{}|/?&#*!$%^":
+        local = local.rpartition(mark)[2]
+    quote = local.rfind("'")
+    if quote >= 0 and not local[max(0, quote - 1) : quote].isalnum():  # but o'brien@…
+        local = local[quote + 1 :]
+    local = local.lstrip(".-~+'")
+    if not local or local[-1] == "." or len(local) > _LOCAL_MAX:
+        return at
+    return at - len(local)
+
+
+def _is_place(text: str, user: str, end: int) -> bool:
+    """`git@github.com:owner/repo.git`, `anna@host.example:/var/www`: a place, not a mailbox."""
+    if _PATH_AFTER.match(text, end) and text[end + 1 : end + 3] != "//":
+        return True
+    return user in _SERVICE_USERS and text[end : end + 1] == ":"
+
+
+def _in_url(text: str, start: int) -> bool:
+    """`scheme://user:password@host`: what is before the `@` is not a mailbox."""
+    scheme = text.rfind("://", max(0, start - 300), start)
+    return scheme >= 0 and _OUTSIDE_USERINFO.search(text, scheme + 3, start) is None
+
+
+_OUTSIDE_USERINFO: Final = re.compile(r"[\s/?#\"'<>]")

@@ -1,0 +1,124 @@
+"""Runs every rule over a text and settles what they disagree on.
+
+Owns the list of rules, the order in which a tie is settled, and the treatment of tokens that are
+already in the text. Invariant: the spans handed out are sorted, do not overlap, and touch no token.
+Called by `redactor` through `find` and `find_value`, in scanning workers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from presidio_analyzer import EntityRecognizer
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.card import CardRule
+from gateway.redaction.detectors.email import EmailRule
+from gateway.redaction.detectors.iban import IbanRule
+from gateway.redaction.detectors.ip import IpRule
+from gateway.redaction.detectors.keys import PrivateKeyRule
+from gateway.redaction.detectors.phone import PhoneRule
+from gateway.redaction.detectors.providers import ProviderKeyRule
+from gateway.redaction.detectors.secrets import SecretRule
+from gateway.redaction.detectors.ssn import SsnRule
+from gateway.redaction.detectors.terms import TermRule
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.spans import Span, cut_out, resolve
+from gateway.redaction.tokens import TOKEN
+
+#: Part of every cache key: change it with any change of any rule.
+RULES_VERSION: Final = "1"
+
+RULES: Final[tuple[type[Rule], ...]] = (
+    PrivateKeyRule,
+    ProviderKeyRule,
+    SecretRule,
+    IbanRule,
+    CardRule,
+    SsnRule,
+    EmailRule,
+    PhoneRule,
+    IpRule,
+    TermRule,
+)
+
+_NOT_IN_A_KIND: Final = re.compile(r"[^A-Z]+")
+
+#: What Presidio's own recognizers call things that we have a kind for.
+_PRESIDIO_KINDS: Final = {
+    "EMAIL_ADDRESS": "EMAIL",
+    "PHONE_NUMBER": "PHONE",
+    "CREDIT_CARD": "CARD",
+    "IBAN_CODE": "IBAN",
+    "IP_ADDRESS": "IP",
+    "US_SSN": "SSN",
+    "PERSON": "NAME",
+    "LOCATION": "ADDRESS",
+}
+
+
+class Detector:
+    """All rules of one policy. Raises PolicyError when an operator's recognizer cannot be loaded."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._rules = [rule(policy) for rule in RULES]
+        self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._own = [_load(name, policy) for name in policy.recognizers]
+        self._allowed = policy.allowed.values
+
+    def find(self, text: str) -> list[Span]:
+        """Return what is found in `text`: sorted, apart from each other and from tokens."""
+        return self._settle(text, list(self._all(text)))
+
+    def find_value(self, key: str, value: str) -> list[Span]:
+        """The same for a string stored under `key`, whose name may make it a secret."""
+        return self._settle(value, [*self._all(value), *self._secrets.value_spans(key, value)])
+
+    def _all(self, text: str) -> Iterator[Span]:
+        if not text:
+            return
+        source = Source(text)
+        for rule in self._rules:
+            yield from rule.spans(source)
+        for own in self._own:
+            yield from _foreign(own, text)
+
+    def _settle(self, text: str, found: list[Span]) -> list[Span]:
+        if not found:
+            return found
+        if self._allowed:
+            found = [span for span in found if text[span.start : span.end] not in self._allowed]
+        spans = resolve(found)
+        if "[" not in text:
+            return spans
+        return cut_out(spans, [match.span() for match in TOKEN.finditer(text)], text)
+
+
+def _foreign(recognizer: EntityRecognizer, text: str) -> Iterator[Span]:
+    """An operator's recognizer speaks Presidio; its entity names become kinds."""
+    for result in recognizer.analyze(text, recognizer.supported_entities, None) or ():
+        kind = _PRESIDIO_KINDS.get(result.entity_type)
+        if kind is None:
+            kind = _NOT_IN_A_KIND.sub("_", result.entity_type.upper()).strip("_")[:32].rstrip("_")
+        yield Span(result.start, result.end, kind or "CUSTOM", result.score, recognizer.name)
+
+
+def _load(name: str, policy: Policy) -> EntityRecognizer:
+    """Make the recognizer `package.module:Class` an operator's policy names."""
+    module, _, attribute = name.partition(":")
+    try:
+        made: Any = getattr(importlib.import_module(module), attribute)()
+    except Exception as error:
+        raise PolicyError(
+            f"The recognizer '{name}' of the policy '{policy.id}' cannot be loaded "
+            f"({type(error).__name__}); install its package or correct the name."
+        ) from None
+    if not isinstance(made, EntityRecognizer):
+        raise PolicyError(
+            f"The recognizer '{name}' of the policy '{policy.id}' is not a Presidio "
+            "EntityRecognizer; name a class that is one."
+        )
+    return made

@@ -1,0 +1,133 @@
+"""Public IP addresses, version 4 and 6; what the policy allows (loopback, private, …) stays.
+
+Left alone: version numbers of four parts (`v1.2.3.4`, `Chrome/91.0.4472.124`, `==1.2.3.4`), longer
+dotted numbers (object identifiers), times, MAC addresses and `name::name` of source code.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.spans import Span
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_V4: Final = re.compile(r"(?<![\w.])\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)", re.ASCII)
+#: Words and signs before four numbers that make them a version.
+_VERSION_BEFORE: Final = re.compile(
+    r"(?:(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|firefox|safari|"
+    r"edge|section|rfc|chapter|clause|figure|table|oid)[\"']?\s*[:=]?\s*[\"'(]?v?|"
+    r"[A-Za-z_)]/|[=~<>!]=\s*[\"']?|@|\bv\.?\s?|-|§\s?)\Z",
+    re.IGNORECASE,
+)
+_BEFORE: Final = 24
+
+#: Two colons with at most one group between them: the only places an IPv6 address can be.
+_V6_HINT: Final = re.compile(r":(?=[0-9A-Fa-f]{0,4}:)")
+_V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
+_V6: Final = re.compile(r"[0-9A-Fa-f:]{2,39}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?")
+_V6_GROUPS: Final = 8
+
+
+class IpRule(Rule):
+    """Finds IP addresses that point at someone."""
+
+    KINDS: ClassVar = ("IP",)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look at dotted quads, then at colon groups."""
+        text = source.text
+        for match in _V4.finditer(text):
+            if self._points_at_someone(match.group()) and not _is_version(text, match):
+                yield Span(match.start(), match.end(), "IP", 0.8, "ipv4")
+        if text.count(":") > 1:
+            yield from self._version_6(text)
+
+    def _version_6(self, text: str) -> Iterator[Span]:
+        done = 0
+        for hint in _V6_HINT.finditer(text):
+            if hint.start() < done:
+                continue
+            left = _V6_LEFT.search(text, max(0, hint.start() - 4), hint.start())
+            start = left.start() if left else hint.start()
+            if start and (text[start - 1].isalnum() or text[start - 1] in "_:."):
+                continue
+            match = _V6.match(text, start)
+            if match is None:
+                continue
+            done = match.end()
+            end = _v6_end(text, match)
+            if end is not None and self._points_at_someone(text[start:end]):
+                yield Span(start, end, "IP", 0.8, "ipv6")
+
+    def _points_at_someone(self, written: str) -> bool:
+        try:
+            address = ipaddress.ip_address(written)
+        except ValueError:
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        allowed = self.policy.allowed.ip
+        return str(address) not in allowed and classes(address).isdisjoint(allowed)
+
+
+def classes(address: _Address) -> set[str]:
+    """The policy's names for what `address` is."""
+    found = set()
+    if address.is_loopback:
+        found.add("loopback")
+    if address.is_unspecified or (address.version == 4 and int(address) >> 24 == 0):
+        found.add("unspecified")
+    if address.is_link_local:
+        found.add("link_local")
+    if address.is_multicast:
+        found.add("multicast")
+    if any(address in network for network in _DOCUMENTATION if network.version == address.version):
+        found.add("documentation")
+    elif address.is_private and not found:
+        found.add("private")
+    if address.version == 4 and (
+        int(address) >> 28 == 15 or int(address) & 0xFF000000 == 0xFF000000
+    ):
+        found.add("broadcast")
+    return found
+
+
+_DOCUMENTATION: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "192.0.2.0/24",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "2001:db8::/32",
+        "3fff::/20",
+    )
+)
+
+
+def _is_version(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - _BEFORE) : match.start()]
+    return _VERSION_BEFORE.search(before) is not None
+
+
+def _v6_end(text: str, match: re.Match[str]) -> int | None:
+    """Where the address ends, when this can be one: a whole word, enough groups, not source code."""
+    end = match.end()
+    if text[end : end + 1].isalnum() or text[end : end + 1] == "_":
+        return None
+    written = match.group().rstrip(":") if not match.group().endswith("::") else match.group()
+    groups = [group for group in written.split(":") if group]
+    if "::" not in written:
+        if len(groups) == _V6_GROUPS + 1 and written.count(":") == _V6_GROUPS:
+            written = written.rpartition(":")[0]  # a port behind the address
+        elif len(groups) < _V6_GROUPS and "." not in written:
+            return None
+    elif "." not in written and not re.match(r"[23][0-9A-Fa-f]{3}:", written):
+        # Everything routed begins with 2 or 3; `abc::def` is a name in source code.
+        if len(groups) < 4 or not any(c.isdigit() for c in written):
+            return None
+    return match.start() + len(written)

@@ -1,0 +1,96 @@
+"""Private keys in armor: PEM, OpenSSH, PGP, PuTTY; whole, cut off at either end, or inside a string.
+
+A mere mention of the armor line (documentation, a parser's source) is no key: some key material must
+follow. Every line of the material is read once, so many BEGIN lines cost no more than one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.spans import Span
+
+_BEGIN: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+
+#: A line break as text holds it: real, or written as an escape in source code and JSON.
+_BREAK: Final = r"(?:\\+r)?(?:\\+n|\r?\n|\r)"
+#: What stands before a line: indentation, quote and comment signs, string concatenation.
+_LEAD: Final = r"[ \t>|#*+\"',;/.\-]{0,40}"
+#: A line of the body: base64, or a header such as `Proc-Type:` and `Version:`.
+_LINE: Final = re.compile(
+    rf"(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{1,3}}{_LEAD}"
+    r"(?:(?P<material>[A-Za-z0-9+/=]{1,1000})|[A-Za-z][A-Za-z-]{2,24}: [^\r\n\\]{0,200})"
+    r"(?=[\s\"'`,;\\)<]|\Z)"
+)
+#: All of the body on one line, as environment variables hold it.
+_ONE_LINE: Final = re.compile(
+    r"[ \t]{0,4}(?P<material>[A-Za-z0-9+/=]{16,8000}(?: [A-Za-z0-9+/=]{16,80}){0,100})"
+)
+_TO_END: Final = re.compile(rf"[\s\"'+,;\\>|#*/.]{{0,40}}(?:\\+r|\\+n){{0,2}}{_LEAD}(?=-----END)")
+
+#: The last lines of a key whose beginning was cut off, read backwards from its END.
+_TAIL: Final = re.compile(
+    r"(?:[A-Za-z0-9+/=]{1,80}[ \t\"',\\rn]{0,6}(?:\r?\n)?[ \t>|#]{0,40}){1,4}\Z"
+)
+_MATERIAL_LEAST: Final = 16
+_LINES_MOST: Final = 400
+
+_PUTTY: Final = re.compile(r"Private-Lines: \d{1,4}((?:\r?\n[A-Za-z0-9+/=]{4,80}){1,200})")
+
+
+class PrivateKeyRule(Rule):
+    """Finds private keys."""
+
+    KINDS: ClassVar = ("PRIVATEKEY",)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look behind every BEGIN, before every END that has none, and at PuTTY's lines."""
+        text = source.text
+        if "PRIVATE KEY" in text:
+            done = 0
+            for begin in _BEGIN.finditer(text):
+                if begin.start() < done:
+                    continue
+                end = _end_of_key(text, begin.end())
+                if end is not None:
+                    done = end
+                    yield Span(begin.start(), end, "PRIVATEKEY", 1.0, "pem")
+            yield from _tails(text)
+        if "Private-Lines: " in text:
+            for match in _PUTTY.finditer(text):
+                yield Span(match.start(1), match.end(1), "PRIVATEKEY", 1.0, "putty")
+
+
+def _end_of_key(text: str, at: int) -> int | None:
+    """Where the key whose armor line ends at `at` ends; None when no material follows."""
+    material = 0
+    one = _ONE_LINE.match(text, at)
+    if one is not None:
+        material = len(one["material"])
+        at = one.end()
+    for _ in range(_LINES_MOST):
+        line = _LINE.match(text, at)
+        if line is None:
+            break
+        if line["material"] is not None:
+            material += len(line["material"])
+        at = line.end()
+    if material < _MATERIAL_LEAST:
+        return None
+    gap = _TO_END.match(text, at)
+    if gap is not None:
+        end = _END.match(text, gap.end())
+        if end is not None:
+            return end.end()
+    return at
+
+
+def _tails(text: str) -> Iterator[Span]:
+    for end in _END.finditer(text):
+        tail = _TAIL.search(text, max(0, end.start() - 320), end.start())
+        if tail is not None and len(tail.group().strip()) >= _MATERIAL_LEAST:
+            yield Span(tail.start(), end.end(), "PRIVATEKEY", 0.9, "pem-tail")

@@ -1,0 +1,42 @@
+"""US social security numbers: `AAA-GG-SSSS` with the parts the administration gives out.
+
+Other spellings (spaces, no separator) only where the words around them say what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.spans import Span
+
+#: Never given out: area 000, 666, 900-999; group 00; serial 0000 (20 CFR 422.103).
+_DASHED: Final = re.compile(
+    r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-]|\.\d)", re.ASCII
+)
+_ANY: Final = re.compile(
+    r"(?<![\w.-])(?!000|666|9)\d{3}[ .]?(?!00)\d{2}[ .]?(?!0000)\d{4}(?![\w-]|\.\d)", re.ASCII
+)
+_WORDS: Final = ("ssn", "social security", "social_security", "social-security", "socialsecurity")
+#: How far behind such a word the number may stand, in characters.
+_REACH: Final = 40
+
+
+class SsnRule(Rule):
+    """Finds US social security numbers."""
+
+    KINDS: ClassVar = ("SSN",)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Dashed numbers anywhere, others behind their name."""
+        for match in _DASHED.finditer(source.text):
+            yield Span(match.start(), match.end(), "SSN", 0.9, "ssn")
+        for word in _WORDS:
+            at = source.folded.find(word)
+            while at >= 0:
+                start = at + len(word)
+                for match in _ANY.finditer(source.text, start, start + _REACH):
+                    yield Span(match.start(), match.end(), "SSN", 0.9, "ssn")
+                at = source.folded.find(word, start)

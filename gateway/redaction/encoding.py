@@ -1,0 +1,94 @@
+"""Undoing `Content-Encoding`, with a limit on what may come out.
+
+Pure. Invariant: either the whole body is decoded, or the call is refused; never more than `limit`
+bytes are held. Called by the scanning worker.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from gateway.redaction.job import ScanRefused
+
+#: Largest decoded body (contracts/gateway.md section 3.2).
+MAX_BODY: Final = 64 * 1024 * 1024
+
+#: Encodings may be stacked; nobody sends more than two.
+_MAX_LAYERS: Final = 2
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+def decode_body(body: bytes, content_encoding: str, *, limit: int = MAX_BODY) -> bytes:
+    """Return the plain body. Raises ScanRefused: unsupported_encoding, bad_encoding, too_large."""
+    layers = [name.strip().lower() for name in content_encoding.split(",")]
+    layers = [name for name in layers if name not in ("", "identity")]
+    if len(layers) > _MAX_LAYERS:
+        raise ScanRefused(
+            "unsupported_encoding", "The body is compressed more than twice; send it uncompressed."
+        )
+    if len(body) > limit:
+        raise _too_large(limit)
+    for name in reversed(layers):
+        if name in ("gzip", "x-gzip"):
+            body = _inflate(body, (_GZIP,), limit)
+        elif name == "deflate":
+            # RFC 9110 means the zlib format; some clients send the bare stream.
+            body = _inflate(body, (zlib.MAX_WBITS, -zlib.MAX_WBITS), limit)
+        else:
+            raise ScanRefused(
+                "unsupported_encoding",
+                f"The body's content encoding '{_printable(name)}' cannot be read here; "
+                "send it uncompressed, or with gzip or deflate.",
+            )
+    return body
+
+
+def _inflate(body: bytes, formats: tuple[int, ...], limit: int) -> bytes:
+    for wbits in formats:
+        try:
+            return _inflate_as(body, wbits, limit)
+        except zlib.error:
+            continue
+    raise _damaged()
+
+
+def _inflate_as(body: bytes, wbits: int, limit: int) -> bytes:
+    """A gzip body may be several members one after another; anything else behind it is refused."""
+    parts: list[bytes] = []
+    size = 0
+    rest = body
+    while rest:
+        inflater = zlib.decompressobj(wbits)
+        part = inflater.decompress(rest, limit - size + 1)
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        if not inflater.eof:
+            raise _damaged()
+        parts.append(part)
+        rest = inflater.unused_data
+        if rest and wbits != _GZIP:
+            raise _damaged()
+    if not parts:
+        raise _damaged()
+    return b"".join(parts)
+
+
+def _damaged() -> ScanRefused:
+    return ScanRefused(
+        "bad_encoding",
+        "The body cannot be decompressed as its content encoding says; send it uncompressed.",
+    )
+
+
+def _too_large(limit: int) -> ScanRefused:
+    return ScanRefused(
+        "body_too_large",
+        f"The body is larger than {limit // (1024 * 1024)} MiB once decompressed; "
+        "start a new conversation or send less at once.",
+    )
+
+
+def _printable(name: str) -> str:
+    return "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_."))[:32]

@@ -1,0 +1,160 @@
+"""Replaces what the detector finds, one call at a time; what the wire modules hold in their hands.
+
+Owns the decision per kind (the policy's action) and the memory of one call: how many values of each
+kind, and which token stands for which original. Invariant: `originals` holds only values the
+policy lets back; a value of a refused kind stops the call and is named nowhere.
+`SpanCache` remembers where the finds of an unchanged block are (positions, never values), because
+agents send the whole conversation again on every turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from gateway.redaction.policy import Action, Opaque, Policy
+from gateway.redaction.spans import Span
+from gateway.redaction.tokens import Tokenizer
+
+
+class Finder(Protocol):
+    """Whatever finds values: the engine, or a stand-in in tests."""
+
+    def find(self, text: str) -> list[Span]:
+        """Return sorted spans that do not overlap and touch no token."""
+
+    def find_value(self, key: str, value: str) -> list[Span]:
+        """The same for `value`, knowing the name it is stored under."""
+
+
+class PolicyRefused(Exception):
+    """The policy refuses calls that hold such a value; the text names the kind, never the value."""
+
+
+class SpanCache:
+    """Positions of finds by content; least recently used entries go first.
+
+    `limit` bounds entries and `span_limit` the positions they hold together (about 100 bytes each).
+    """
+
+    #: Shorter texts are scanned faster than they are looked up.
+    SHORTEST: Final = 48
+
+    def __init__(self, limit: int = 16_384, span_limit: int = 200_000) -> None:
+        self._limit = limit
+        self._span_limit = span_limit
+        self._held = 0
+        self._entries: OrderedDict[bytes, tuple[Span, ...]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: bytes) -> tuple[Span, ...] | None:
+        """Return the spans stored under `key`, or None."""
+        spans = self._entries.get(key)
+        if spans is not None:
+            self._entries.move_to_end(key)
+        return spans
+
+    def put(self, key: bytes, spans: Sequence[Span]) -> None:
+        """Remember `spans`, forgetting the oldest entries beyond the limits."""
+        previous = self._entries.pop(key, ())
+        self._entries[key] = tuple(spans)
+        self._held += len(spans) - len(previous)
+        while self._entries and (len(self._entries) > self._limit or self._held > self._span_limit):
+            _, dropped = self._entries.popitem(last=False)
+            self._held -= len(dropped)
+
+
+class Redactor:
+    """One call's redaction. Not shared between calls; `cache` may be.
+
+    `rules` is the version of the rule set: with the policy's digest and the scope it keeps cached
+    positions from outliving what found them.
+    """
+
+    def __init__(
+        self,
+        finder: Finder,
+        tokenizer: Tokenizer,
+        policy: Policy,
+        *,
+        scope: str,
+        rules: str = "",
+        cache: SpanCache | None = None,
+    ) -> None:
+        self._finder = finder
+        self._tokenizer = tokenizer
+        self._policy = policy
+        self._cache = cache
+        self._cache_key = hashlib.sha256(
+            "\0".join((rules, policy.digest, scope)).encode("utf-8", "surrogatepass")
+        ).digest()
+        self.counts: Counter[str] = Counter()
+        self.originals: dict[str, str] = {}
+        self.opaque_parts: Counter[str] = Counter()
+
+    def text(self, s: str) -> str:
+        """Return `s` with every find replaced. Raises PolicyRefused."""
+        return self._replace(s, self._spans(s))
+
+    def value(self, key: str, s: str) -> str:
+        """Like `text` for a string stored under the name `key` of an object: `{"password": "…"}`
+        is a secret although the string alone would not look like one."""
+        return self._replace(s, self._finder.find_value(key, s))
+
+    def opaque(self, media_type: str) -> None:
+        """Note bytes that cannot be read as text. Raises PolicyRefused when the policy says so."""
+        if self._policy.opaque is Opaque.REFUSE:
+            raise PolicyRefused(
+                f"The policy '{self._policy.id}' refuses content that cannot be read as text "
+                f"({_media_name(media_type)}); remove it, or have the policy's 'opaque' changed."
+            )
+        self.opaque_parts[_media_name(media_type)] += 1
+
+    def _spans(self, s: str) -> Sequence[Span]:
+        if self._cache is None or len(s) < SpanCache.SHORTEST:
+            return self._finder.find(s)
+        key = hashlib.blake2b(
+            s.encode("utf-8", "surrogatepass"), digest_size=16, key=self._cache_key
+        ).digest()
+        known = self._cache.get(key)
+        if known is None:
+            known = tuple(self._finder.find(s))
+            self._cache.put(key, known)
+        return known
+
+    def _replace(self, s: str, spans: Sequence[Span]) -> str:
+        if not spans:
+            return s
+        parts: list[str] = []
+        at = 0
+        for span in spans:
+            parts += (s[at : span.start], self._instead(span.kind, s[span.start : span.end]))
+            at = span.end
+        parts.append(s[at:])
+        return "".join(parts)
+
+    def _instead(self, kind: str, value: str) -> str:
+        rule = self._policy.rule(kind)
+        if rule.action is Action.ALLOW:
+            return value
+        self.counts[kind] += 1
+        if rule.action is Action.REFUSE:
+            raise PolicyRefused(
+                f"The policy '{self._policy.id}' refuses calls that hold a value of kind {kind}; "
+                "remove it from the conversation, or have the policy changed."
+            )
+        if rule.action is Action.MASK:
+            return f"[{kind}]"
+        token = self._tokenizer.token(kind, value)
+        if rule.restore:
+            self.originals[token] = value
+        return token
+
+
+def _media_name(media_type: str) -> str:
+    """A client chooses this text: keep only what a media type may hold, and little of it."""
+    return "".join(c for c in media_type.lower() if c.isalnum() or c in "/+-.")[:64] or "unknown"

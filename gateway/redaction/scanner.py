@@ -1,0 +1,113 @@
+"""One scanning worker's work: a job in, a redacted body out.
+
+Pure but for the time it takes: decompress, decode strictly, let the wire module walk the document,
+write it anew. Invariant: every way out is a `ScanResult` whose body came from the scanned
+structure, or `ScanRefused`. Runs in the worker processes (`worker`); tests call it directly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any, Final
+
+from gateway.redaction.encoding import decode_body
+from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
+from gateway.redaction.policy import Policy
+from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCache
+from gateway.redaction.tokens import Tokenizer, TokensExhausted
+
+WIRE_PACKAGE: Final = "gateway.wire"
+
+
+class Scanner:
+    """Holds what outlives a job: detectors, key, and the cache of positions."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        key: bytes,
+        *,
+        finder: Finder | None = None,
+        wire_package: str = WIRE_PACKAGE,
+    ) -> None:
+        self._policy = policy
+        self._key = key
+        self._cache = SpanCache()
+        self._wire: Any = importlib.import_module(wire_package)
+        self._json: Any = importlib.import_module(f"{wire_package}.strictjson")
+        self._rules = "given"
+        if finder is None:
+            from gateway.redaction.detectors.engine import RULES_VERSION, Detector
+
+            finder, self._rules = Detector(policy), RULES_VERSION
+        self._finder = finder
+
+    def warm(self) -> None:
+        """Run every rule once, so that the first call does not pay for tables read on first use."""
+        self._finder.find(
+            "mail a.b@c.example, tel +44 20 7946 0958 or 020 7946 0958, 4242 4242 4242 4242, "
+            "GB82WEST12345698765432, 8.8.8.8, password = 'x1y2z3', 078-05-1120"
+        )
+
+    def run(self, job: ScanJob) -> ScanResult:
+        """Scan one call. Raises ScanRefused for everything that must not be forwarded."""
+        started = time.perf_counter_ns()
+        try:
+            return self._run(job, started)
+        except ScanRefused:
+            raise
+        except PolicyRefused as refused:
+            raise ScanRefused("policy_refused", str(refused)) from None
+        except TokensExhausted as exhausted:
+            raise ScanRefused("tokens_exhausted", str(exhausted)) from None
+        except RecursionError:
+            raise ScanRefused(
+                "too_deep", "The body is nested too deeply to be scanned; send a flatter document."
+            ) from None
+        except MemoryError:
+            raise ScanRefused(
+                "body_too_large", "The body is too large to be scanned here; send less at once."
+            ) from None
+        except Exception as error:
+            code, sentence = getattr(error, "code", None), getattr(error, "sentence", None)
+            if isinstance(code, str) and isinstance(sentence, str):
+                raise ScanRefused(code, sentence) from None
+            # The text of an unforeseen error may quote the call; its type cannot.
+            raise ScanRefused(
+                "scanner_failed",
+                f"The call could not be scanned ({type(error).__name__}) and was not forwarded; "
+                "report this with the request's format.",
+            ) from None
+
+    def _run(self, job: ScanJob, started: int) -> ScanResult:
+        wire = self._wire.get(job.wire)
+        document = self._json.loads(decode_body(job.body, job.content_encoding))
+        tokenizer = Tokenizer(self._key, job.scope, job.taken)
+        redactor = self._redactor(tokenizer, job.scope)
+        document = wire.redact_request(document, redactor)
+        hits = set()
+        for name, value in job.extra.items():
+            beside = self._redactor(tokenizer, job.scope)
+            if beside.text(value) != value:
+                hits.add(name)
+        return ScanResult(
+            body=self._json.dumps(document),
+            counts=dict(redactor.counts),
+            originals=redactor.originals,
+            model=wire.model_of(document),
+            stream=wire.wants_stream(document),
+            extra_hits=hits,
+            opaque=dict(redactor.opaque_parts),
+            scan_us=(time.perf_counter_ns() - started) // 1000,
+        )
+
+    def _redactor(self, tokenizer: Tokenizer, scope: str) -> Redactor:
+        return Redactor(
+            self._finder,
+            tokenizer,
+            self._policy,
+            scope=scope,
+            rules=self._rules,
+            cache=self._cache,
+        )

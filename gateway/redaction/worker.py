@@ -1,0 +1,81 @@
+"""The program a scanning worker process runs: read a job, scan it, answer; until the pipe ends.
+
+Owns the worker's side of `frames`. Invariant: the process never outlives the gateway: it ends at the
+end of its pipe, and on Linux the kernel kills it when the gateway dies while it is scanning. Nothing
+from a call is ever printed. Started by `workers`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from dataclasses import asdict
+from typing import Any, Final
+
+from gateway.redaction.frames import FramesEnded, receive, send
+from gateway.redaction.job import ScanJob, ScanRefused
+from gateway.redaction.policy import parse_policy
+from gateway.redaction.scanner import Scanner
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serve jobs on the socket `descriptor` until its other end, held by `parent`, is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which ends the pipe
+    _die_with_parent(parent)
+    with socket.socket(fileno=descriptor) as sock, contextlib.suppress(FramesEnded):
+        scanner = _start(sock)
+        while scanner is not None:
+            head, body = receive(sock)
+            send(sock, *_answer(scanner, head, body))
+
+
+def _start(sock: socket.socket) -> Scanner | None:
+    """Build the scanner from the first message; say whether it worked."""
+    head, _ = receive(sock)
+    try:
+        policy = parse_policy(
+            head["policy"], source=head["source"], directory=None, terms=tuple(head["terms"])
+        )
+        scanner = Scanner(policy, base64.b64decode(head["key"]), wire_package=head["wire_package"])
+        scanner.warm()
+    except Exception as error:
+        # The text of our own errors is made for people; others may quote anything.
+        told = str(error) if type(error).__module__.startswith("gateway.") else type(error).__name__
+        send(sock, {"failed": told})
+        return None
+    send(sock, {"ready": True})
+    return scanner
+
+
+def _answer(scanner: Scanner, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    try:
+        result = scanner.run(ScanJob(body=body, **head))
+    except ScanRefused as refused:
+        return {"code": refused.code, "sentence": refused.sentence}, b""
+    fields = {name: getattr(result, name) for name in _RESULT_FIELDS}
+    return fields | {"extra_hits": sorted(result.extra_hits)}, result.body
+
+
+_RESULT_FIELDS: Final = ("counts", "originals", "model", "stream", "opaque", "scan_us")
+
+
+def job_head(job: ScanJob) -> dict[str, Any]:
+    """Everything of a job but its body."""
+    head = asdict(job)
+    del head["body"]
+    return head
+
+
+def _die_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was told
+        raise SystemExit(0)
