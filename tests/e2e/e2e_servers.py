@@ -53,7 +53,7 @@ class Server:
     home: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
-    delay_env: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def record(self) -> Path:
@@ -75,7 +75,7 @@ class Server:
             self.home,
             SPHRAGIS_HOME=str(self.home),
             SPHRAGIS_LISTEN_ADDR=f"127.0.0.1:{self.port}",
-            **self.delay_env,
+            **self.settings,
         )
 
     def start(self) -> None:
@@ -93,8 +93,10 @@ class Server:
         deadline = time.monotonic() + 60
         while not self.ready():
             ended = self.process.poll()
-            assert ended is None, f"exit {ended}: {self.log.read_text()[-3000:]}"
-            assert time.monotonic() < deadline, self.log.read_text()[-3000:]
+            if ended is not None or time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"exit {ended}: {self.log.read_text()[-3000:]}")
             time.sleep(0.1)
 
     def ready(self) -> bool:
@@ -136,6 +138,15 @@ class Server:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The ledger's records; checkpoint lines are not records."""
+        lines = [
+            json.loads(line)
+            for segment in sorted((self.ledger / "segments").glob("*.jsonl"))
+            for line in segment.read_bytes().splitlines()
+        ]
+        return [line for line in lines if "seq" in line]
 
     def usage(self, role: str) -> dict[str, int]:
         totals: dict[str, int] = {}
