@@ -1,4 +1,4 @@
-"""What a terminal cell holds: styles, rows of cells, packed history lines and character widths. Pure.
+"""What a terminal cell holds: styles, rows of cells, packed history, character widths. Pure.
 
 Invariants of a row: `chars` and `styles` have one entry per column; a wide character stands in its
 first column and leaves the empty string in the second; a row's `version` is new after every change,

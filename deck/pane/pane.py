@@ -1,8 +1,8 @@
 """A pane: one agent's process, its screen, its state and the queue of lines waiting to be typed.
 
-Invariants: at most one injection is under way in a pane; bytes from a person never fall between the
-text of an injected line and its Enter; nothing is typed while the pane shows a dialog, is paused, or
-has not finished booting; every future returned by `inject` is resolved, also when the agent dies.
+Invariants: at most one injection is under way in a pane; bytes from a person never fall between
+the text of an injected line and its Enter; nothing is typed while the pane shows a dialog, is
+paused or has not finished booting; every future of `inject` is resolved, also when the agent dies.
 Everything here runs on one event loop and never blocks it. Called by the session core.
 """
 
@@ -206,7 +206,7 @@ class Pane:
         return self.screen.last_lines(n)
 
     def preview(self, n: int = 3) -> list[str]:
-        """The last n rows worth showing on a card: of the last 40 non-blank rows, without chrome."""
+        """The last n rows for a card: of the last 40 non-blank rows, those without chrome."""
         kept = [r for r in self.screen.last_lines(40) if not is_chrome(r, self._chrome)]
         return kept[-n:]
 
@@ -244,7 +244,7 @@ class Pane:
         return proof
 
     async def restart(self, grace: float = 5.0) -> StopProof:
-        """Stop whatever is left, then start afresh. Lines still queued are refused, not replayed."""
+        """Stop whatever is left, then start afresh. Lines still queued are refused."""
         proof = await self.stop(grace)
         await self.start()
         return proof
@@ -282,8 +282,8 @@ class Pane:
         """Queue one line to be typed and submitted. Lines go out strictly in order, one at a time.
 
         The line waits while the pane boots, works, is paused, shows a dialog or holds a person's
-        unfinished line. The future resolves to an Outcome; it never raises. `on_step` hears
-        queued, typed, submitted and picked-up as they happen. Cancelling the future takes the line out of the
+        unfinished line. The future resolves to an Outcome; it never raises. `on_step` hears typed,
+        submitted and picked-up as they happen. Cancelling the future takes the line out of the
         queue if its first byte has not been written.
         """
         loop = asyncio.get_running_loop()

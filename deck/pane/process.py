@@ -10,6 +10,7 @@ a reused pid is never hit. Called by `pane`; `adopt_orphans` and `reap_orphans` 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -26,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 # One read returns at most 4095 bytes of a Linux PTY; several are taken per wake within this budget.
 READ_SIZE: Final = 65536
@@ -57,7 +58,7 @@ class InputOverflow(PaneError):
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """How a process ended: `code` is None when `signal` ended it. `str()` is for people and logs."""
+    """How a process ended: `code` is None when `signal` ended it. `str()` is for people."""
 
     code: int | None
     signal: int | None = None
@@ -103,7 +104,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class StopProof:
-    """Who was ended by `stop` and how; `survivors` could not be ended (empty unless the kernel refuses)."""
+    """Who was ended by `stop` and how. `survivors` could not be ended: the kernel refused."""
 
     ended: tuple[Ended, ...]
     survivors: tuple[Ended, ...]
@@ -158,7 +159,7 @@ def find_members(
 ) -> dict[int, ProcessRef]:
     """All living processes of a pane: its session, its descendants, and whoever carries its mark.
 
-    `known` are members found earlier; their descendants count even if their parents have died since.
+    `known` are members found earlier: they and their descendants count, wherever they are now.
     Blocking: run it in a thread.
     """
     table = {pid: ref for pid, ref in process_table().items() if pid != os.getpid()}
@@ -169,7 +170,7 @@ def find_members(
     found = {
         pid
         for pid, ref in table.items()
-        if pid == leader or ref.session == leader or pid in remembered or _marked(pid, mark)
+        if leader in (pid, ref.session) or pid in remembered or _marked(pid, mark)
     }
     growing = True
     while growing:
@@ -219,8 +220,8 @@ def reap_orphans(own: Collection[int] = ()) -> list[int]:
     """Collect dead processes that were adopted, and only those; returns their pids.
 
     A child this process started itself is left to whoever waits for it: panes' leaders are known
-    here, children in our own session are passed over, and the caller names in `own` those it started
-    in a session of their own.
+    here, children in our own session are passed over, and the caller names in `own` those it
+    started in a session of their own.
     """
     me, own_session = os.getpid(), os.getsid(0)
     reaped = []
@@ -245,9 +246,9 @@ def _take_terminal() -> None:
 
 
 class PaneProcess:
-    """One child on one PTY. The callbacks run on the event loop; `on_exit` runs once, after the last output."""
+    """One child on one PTY. `on_exit` runs once, after the last `on_output`, both on the loop."""
 
-    leaders: set[int] = set()
+    leaders: ClassVar[set[int]] = set()
 
     def __init__(
         self, *, on_output: Callable[[bytes], None], on_exit: Callable[[ExitStatus], None]
@@ -271,7 +272,7 @@ class PaneProcess:
     def spawn(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, cols: int
     ) -> None:
-        """Start the child as leader of its own session with the PTY as its terminal, size already set.
+        """Start the child as leader of its own session on the PTY, size already set.
 
         Raises PaneStartError: command not found or not executable, directory missing, no PTY left.
         """
@@ -286,10 +287,10 @@ class PaneProcess:
         try:
             self._size = (rows, cols)
             self._set_size(master)
-            # A subprocess between fork and exec runs one ioctl only: taking the terminal.
+            # Between fork and exec the child runs one ioctl only: taking the terminal.
             self._child = subprocess.Popen(
                 list(argv), stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=dict(env),
-                start_new_session=True, preexec_fn=_take_terminal,
+                start_new_session=True, preexec_fn=_take_terminal,  # noqa: PLW1509
             )  # fmt: skip
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             os.close(master)
@@ -353,7 +354,7 @@ class PaneProcess:
             asyncio.get_running_loop().remove_reader(self._master)
 
     def pause_reading(self) -> None:
-        """Stop taking output; the agent blocks after about 16 KB more. That is all the flow control."""
+        """Stop taking output; the agent blocks after about 16 KB more."""
         self._stop_reading()
 
     def resume_reading(self) -> None:
@@ -387,7 +388,7 @@ class PaneProcess:
         self._on_exit(status)
 
     def _pending_output(self) -> bool:
-        """Whether bytes wait now. A surviving grandchild that writes for ever must not keep us here."""
+        """Whether to go on: a grandchild that writes for ever must not keep us here."""
         self._last_slices += 1
         return self._last_slices < 64
 
@@ -415,7 +416,7 @@ class PaneProcess:
         return self._queued
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for the agent, in order, all of them. Raises InputOverflow beyond 8 MiB unread."""
+        """Queue bytes for the agent, all of them. Raises InputOverflow beyond 8 MiB unread."""
         if not data or self._master < 0 or self.exit_status is not None:
             return
         if self._queued + len(data) > INPUT_LIMIT:
@@ -501,9 +502,9 @@ class PaneProcess:
                 done.add((ref.pid, ref.started))
 
     async def stop(self, grace: float) -> StopProof:
-        """SIGTERM (and SIGCONT) everything, wait up to `grace` seconds, SIGKILL the rest, give the PTY back.
+        """SIGTERM (and SIGCONT) everything, wait up to `grace` seconds, SIGKILL the rest.
 
-        Safe to call for a child that has exited: it then ends only what the child left behind.
+        Gives the PTY back. For a child that has exited it ends what the child left behind.
         """
         if self.pid is None:
             return StopProof((), ())
@@ -525,10 +526,8 @@ class PaneProcess:
         killed = await self._kill(asked)
         survivors = _still_there(killed.values())
         if self.exit_status is None and not survivors:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), KILL_SECONDS)
-            except TimeoutError:
-                pass
         self.close()
         return _proof(asked, killed, survivors)
 

@@ -1,7 +1,7 @@
-"""The terminal an agent believes it has: cells, cursor, modes, history, and the answers it asks for.
+"""The terminal an agent believes it has: cells, cursor, modes, history, answers to its queries.
 
-Built on pyte's Screen (its cursor, tab stops, mode set and margins); cells, history and the reading of
-bytes are ours, because pyte raises on real output, loses text and has no alternate screen.
+Built on pyte's Screen (its cursor, tab stops, mode set and margins); cells, history and the reading
+of bytes are ours, because pyte raises on real output, loses text and has no alternate screen.
 Invariants: `feed` never raises; any split of the bytes gives the same screen; a wide character is
 never half overwritten; the pending wrap is a flag, so the cursor is always inside the screen; each
 query is answered once, through `on_reply`, whether or not anybody watches. Called by `pane`.
@@ -45,7 +45,6 @@ TITLE_LIMIT: Final = 256
 CACHE_LIMIT: Final = 4096
 # More answers than this in one feed is a flood, not a question; the rest are dropped.
 REPLIES_PER_FEED: Final = 256
-# The alternate screen has no history, and its text is never wrapped anew.
 FOREGROUND_REPLY: Final = "rgb:e5e5/e5e5/e5e5"
 BACKGROUND_REPLY: Final = "rgb:0000/0000/0000"
 
@@ -65,7 +64,6 @@ _ALTERNATE: Final = frozenset((47, 1047, 1049))
 class _Saved(NamedTuple):
     y: int
     x: int
-    wrap: bool
     style: Style
     origin: bool
     g0: bool
@@ -73,7 +71,7 @@ class _Saved(NamedTuple):
     shifted: bool
 
 
-_HOME: Final = _Saved(0, 0, False, PLAIN, False, False, False, False)
+_HOME: Final = _Saved(0, 0, PLAIN, False, False, False, False)
 
 
 class Screen(pyte.Screen):
@@ -107,6 +105,7 @@ class Screen(pyte.Screen):
         self.notifications: deque[str] = deque(maxlen=16)
         self._tokenizer = Tokenizer(self)
         self._dispatch = self._table()
+        self._actions = self._control_table()
         super().__init__(max(1, min(columns, MAX_SIZE)), max(1, min(lines, MAX_SIZE)))
 
     # -- what callers see ---------------------------------------------------------------------
@@ -212,14 +211,14 @@ class Screen(pyte.Screen):
         self._bottom = margins.bottom if margins else self.lines - 1
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
-        """Change the size. Soft-wrapped lines of the primary screen and its history are wrapped anew."""
+        """Change the size. Soft-wrapped lines of the primary screen are wrapped anew."""
         lines = max(1, min(lines or self.lines, MAX_SIZE))
         columns = max(1, min(columns or self.columns, MAX_SIZE))
         if (lines, columns) == (self.lines, self.columns):
             return
-        self._blank_now = self._blank
-        self._blank = PLAIN
-        y, x = self.cursor.y, self.cursor.x
+        blank, self._blank = self._blank, PLAIN
+        # A pending wrap is the place behind the last column.
+        y, x = self.cursor.y, self.cursor.x + self._wrap
         old_columns = self.columns
         self.columns = columns
         if self._primary is None:
@@ -231,14 +230,14 @@ class Screen(pyte.Screen):
             self.grid = self._crop(self.grid, lines, y)
             y = min(y, lines - 1)
         self.lines = lines
-        self._blank = self._blank_now
+        self._blank = blank
         self.margins = None
         self._region()
         self.tabstops = {t for t in self.tabstops if t < min(columns, old_columns)} | set(
             range((old_columns + 7) // 8 * 8, columns, 8)
         )
         self.cursor.y, self.cursor.x = min(y, lines - 1), min(x, columns - 1)
-        self._wrap = False
+        self._wrap = x >= columns and self._primary is None
         self._joinable = False
 
     def _crop(self, grid: list[Row], lines: int, y: int) -> list[Row]:
@@ -331,7 +330,7 @@ class Screen(pyte.Screen):
                 row.chars[0] = " "
             rows.append(row)
             if mark is not None and (start <= mark < stop or stop >= len(chars)) and at is None:
-                at = (len(rows) - 1, min(max(mark - start, 0), columns - 1))
+                at = (len(rows) - 1, min(max(mark - start, 0), columns))
             if stop >= len(chars):
                 return rows, at
             row.wrapped = True
@@ -492,6 +491,18 @@ class Screen(pyte.Screen):
         row.wrapped = False
         self._touch(row)
 
+    def _close_gap(self, row: Row, x: int, count: int) -> None:
+        """Delete characters at x; blanks come in at the edge."""
+        count = min(count, self.columns - x)
+        row.split(x)
+        row.split(x + count)
+        del row.chars[x : x + count]
+        del row.styles[x : x + count]
+        row.chars += [" "] * count
+        row.styles += [self._blank] * count
+        row.wrapped = False
+        self._touch(row)
+
     def _wrap_line(self) -> None:
         self.grid[self.cursor.y].wrapped = True
         self.cursor.x = 0
@@ -501,40 +512,56 @@ class Screen(pyte.Screen):
 
     def controls(self, run: str) -> None:
         """Act on C0 (and C1) characters."""
-        self._joinable = False
+        self._break()
         if run == "\r\n":
             self.cursor.x = 0
             self._wrap = False
             self.index()
             return
         for c in run:
-            if c == "\r":
-                self.cursor.x = 0
-                self._wrap = False
-            elif c in "\n\v\f":
-                self._wrap = False
-                self.index()
-                if 20 in self.mode:
-                    self.cursor.x = 0
-            elif c == "\b":
-                self._wrap = False
-                self.cursor.x = max(0, self.cursor.x - 1)
-            elif c == "\t":
-                self._tab(1)
-            elif c == "\a":
-                self.bells += 1
-            elif c == "\x0e":
-                self._shifted = True
-            elif c == "\x0f":
-                self._shifted = False
-            elif c == "\x84":
-                self.index()
-            elif c == "\x85":
-                self.next_line()
-            elif c == "\x88":
-                self.tabstops.add(self.cursor.x)
-            elif c == "\x8d":
-                self.reverse_index()
+            action = self._actions.get(c)
+            if action is not None:
+                action()
+
+    def _control_table(self) -> dict[str, Callable[[], None]]:
+        return {
+            "\r": self.carriage_return, "\n": self.linefeed, "\v": self.linefeed,
+            "\f": self.linefeed, "\b": self.backspace, "\t": self.tab, "\a": self.bell,
+            "\x0e": self.shift_out, "\x0f": self.shift_in, "\x84": self.index,
+            "\x85": self.next_line, "\x88": self.set_tab_stop, "\x8d": self.reverse_index,
+        }  # fmt: skip
+
+    def carriage_return(self) -> None:
+        self.cursor.x = 0
+        self._wrap = False
+
+    def linefeed(self) -> None:
+        """Down one row; to the first column too in new-line mode."""
+        self._wrap = False
+        self.index()
+        if 20 in self.mode:
+            self.cursor.x = 0
+
+    def backspace(self) -> None:
+        self._wrap = False
+        self.cursor.x = max(0, self.cursor.x - 1)
+
+    def tab(self) -> None:
+        self._tab(1)
+
+    def bell(self, *_: object) -> None:
+        self.bells += 1
+
+    def shift_out(self) -> None:
+        self._shifted = True
+
+    def shift_in(self) -> None:
+        self._shifted = False
+
+    def _break(self) -> None:
+        """What comes next neither joins nor repeats the last character."""
+        self._joinable = False
+        self._last = ""
 
     def index(self) -> None:
         """Down one row, scrolling at the bottom margin."""
@@ -561,7 +588,7 @@ class Screen(pyte.Screen):
         self.history_pushed += 1
 
     def _scroll_up(self, count: int) -> None:
-        """Scroll the region up; a region that begins at the top of the primary screen feeds history."""
+        """Scroll the region up; one that begins at the top of the primary screen feeds history."""
         grid, top, bottom = self.grid, self._top, self._bottom
         count = min(count, bottom - top + 1)
         keep = top == 0 and self._primary is None and self.history.maxlen != 0
@@ -593,7 +620,7 @@ class Screen(pyte.Screen):
 
     def escape(self, body: str) -> None:
         """Act on ESC plus intermediates and a final."""
-        self._joinable = False
+        self._break()
         if body == "7":
             self._save()
         elif body == "8":
@@ -610,8 +637,6 @@ class Screen(pyte.Screen):
         elif body == "c":
             self.reset()
             self.signal = None
-        elif body == "n" or body == "o":
-            pass  # G2 and G3 are not kept
         elif body == "#8":
             self._alignment()
         elif len(body) == 2 and body[0] in "()":
@@ -629,7 +654,7 @@ class Screen(pyte.Screen):
 
     def _snapshot(self) -> _Saved:
         return _Saved(
-            self.cursor.y, self.cursor.x, self._wrap, self._style, 6 in self.private,
+            self.cursor.y, self.cursor.x, self._style, 6 in self.private,
             self._drawing[0], self._drawing[1], self._shifted,
         )  # fmt: skip
 
@@ -642,7 +667,7 @@ class Screen(pyte.Screen):
     def _recall(self, saved: _Saved) -> None:
         self.cursor.y = min(saved.y, self.lines - 1)
         self.cursor.x = min(saved.x, self.columns - 1)
-        self._wrap = saved.wrap and self.cursor.x == self.columns - 1
+        self._wrap = False
         self._set_style(saved.style)
         self._drawing = [saved.g0, saved.g1]
         self._shifted = saved.shifted
@@ -656,7 +681,8 @@ class Screen(pyte.Screen):
         if final == "m" and body[0] not in "<=>?" and body[-2:-1] not in _INTERMEDIATES:
             self._render(body)
             return
-        self._joinable = False
+        if final != "b":
+            self._break()
         parsed = self._parsed.get(body)
         if parsed is None:
             parsed = self._parse(body)
@@ -688,13 +714,15 @@ class Screen(pyte.Screen):
             "J": self._ed, "K": self._el, "L": self._il, "M": self._dl, "P": self._dch,
             "S": self._su, "T": self._sd, "X": self._ech, "Z": self._cbt, "^": self._sd,
             "`": self._cha, "a": self._cuf, "b": self._rep, "c": self._da1, "d": self._vpa,
-            "e": self._cud, "f": self._cup, "g": self._tbc, "h": self._sm, "j": self._cub,
-            "k": self._cuu, "l": self._rm, "n": self._dsr, "r": self._decstbm,
+            "e": self._vpr, "f": self._cup, "g": self._tbc, "h": self._sm,
+            "l": self._rm, "n": self._dsr, "r": self._decstbm,
             "s": lambda _: self._save(), "u": lambda _: self._restore(),
             "?h": self._decset, "?l": self._decrst, "?n": self._dsr_private, "?s": self._xtsave,
             "?r": self._xtrestore, "?J": self._ed, "?K": self._el, "?u": self._kitty_query,
             ">c": self._da2, ">q": self._xtversion, "?$p": self._decrqm, "$p": self._rqm,
-            "!p": self._decstr, " q": self._decscusr, "t": self._winops,
+            "!p": self._decstr, " @": self._sl, " A": self._sr, "'}": self._decic,
+            "'~": self._decdc,
+             " q": self._decscusr, "t": self._winops,
         }  # fmt: skip
 
     # cursor
@@ -731,6 +759,9 @@ class Screen(pyte.Screen):
 
     def _vpa(self, p: tuple[int, ...]) -> None:
         self._goto((p[0] or 1) - 1, self.cursor.x)
+
+    def _vpr(self, p: tuple[int, ...]) -> None:
+        self._move(self.cursor.y + (p[0] or 1), self.cursor.x)
 
     def _cup(self, p: tuple[int, ...]) -> None:
         column = p[1] if len(p) > 1 else 1
@@ -801,16 +832,7 @@ class Screen(pyte.Screen):
         self._wrap = False
 
     def _dch(self, p: tuple[int, ...]) -> None:
-        row, x = self.grid[self.cursor.y], self.cursor.x
-        count = min(p[0] or 1, self.columns - x)
-        row.split(x)
-        row.split(x + count)
-        del row.chars[x : x + count]
-        del row.styles[x : x + count]
-        row.chars += [" "] * count
-        row.styles += [self._blank] * count
-        row.wrapped = False
-        self._touch(row)
+        self._close_gap(self.grid[self.cursor.y], self.cursor.x, p[0] or 1)
         self._wrap = False
 
     def _il(self, p: tuple[int, ...]) -> None:
@@ -834,12 +856,28 @@ class Screen(pyte.Screen):
 
     def _su(self, p: tuple[int, ...]) -> None:
         self._scroll_up(p[0] or 1)
-        self._wrap = False
 
     def _sd(self, p: tuple[int, ...]) -> None:
         if len(p) < 5:  # five parameters: mouse tracking
             self._scroll_down(p[0] or 1)
-            self._wrap = False
+
+    def _sl(self, p: tuple[int, ...]) -> None:
+        self._shift_columns(0, p[0] or 1, self._close_gap)
+
+    def _sr(self, p: tuple[int, ...]) -> None:
+        self._shift_columns(0, p[0] or 1, self._open_gap)
+
+    def _decic(self, p: tuple[int, ...]) -> None:
+        self._shift_columns(self.cursor.x, p[0] or 1, self._open_gap)
+
+    def _decdc(self, p: tuple[int, ...]) -> None:
+        self._shift_columns(self.cursor.x, p[0] or 1, self._close_gap)
+
+    def _shift_columns(self, x: int, count: int, shift: Callable[[Row, int, int], None]) -> None:
+        """Open or close columns at x in every row between the margins, if the cursor is there."""
+        if self._top <= self.cursor.y <= self._bottom:
+            for row in self.grid[self._top : self._bottom + 1]:
+                shift(row, x, count)
 
     def _rep(self, p: tuple[int, ...]) -> None:
         if self._last and char_width(self._last[0]):
@@ -907,8 +945,10 @@ class Screen(pyte.Screen):
     def _enter_alternate(self, mode: int) -> None:
         if self._primary is not None:
             return
-        self._primary_saved = self._snapshot()
-        self._primary = self.grid
+        if mode == 1049:
+            self._save()
+        self._primary, self._primary_saved = self.grid, self._saved
+        self._saved = _HOME
         self.private.add(mode)
         self.grid = [self._new_row() for _ in range(self.lines)]
 
@@ -919,8 +959,9 @@ class Screen(pyte.Screen):
         self.private -= _ALTERNATE
         for row in self.grid:
             self._touch(row)
+        self._saved = self._primary_saved
         if mode == 1049:
-            self._recall(self._primary_saved)
+            self._restore()
 
     def _xtsave(self, p: tuple[int, ...]) -> None:
         for mode in p:
@@ -1018,10 +1059,10 @@ class Screen(pyte.Screen):
         self._answer(f"\x1b[{p[0]};{state}$y")
 
     def _kitty_query(self, _: tuple[int, ...]) -> None:
-        """The kitty keyboard protocol is not offered; silence says so, DA1 follows in every client."""
+        """The kitty keyboard protocol is not offered; silence says so."""
 
     def _winops(self, p: tuple[int, ...]) -> None:
-        """Only the size in cells is told. Titles are never reported: that would type into the program."""
+        """Only the size in cells is told; a title report would type into the program."""
         if p[0] == 18:
             self._answer(f"\x1b[8;{self.lines};{self.columns}t")
 
@@ -1029,7 +1070,7 @@ class Screen(pyte.Screen):
 
     def string(self, kind: str, body: str) -> None:
         """Act on an OSC or DCS; APC, PM and SOS are swallowed."""
-        self._joinable = False
+        self._break()
         if kind == "P":
             if body.startswith("$q"):
                 self._answer("\x1bP0$r\x1b\\")
@@ -1115,10 +1156,17 @@ _CLEAR: Final = {
     22: Attr.BOLD | Attr.DIM, 23: Attr.ITALIC, 25: Attr.BLINK, 27: Attr.REVERSE,
     28: Attr.HIDDEN, 29: Attr.STRIKE, 55: Attr.OVERLINE,
 }  # fmt: skip
+# Code -> which color it sets (38 text, 48 background, 58 underline) and to what.
+_COLORS: Final = {
+    **{30 + n: (38, n) for n in range(8)}, **{90 + n: (38, 8 + n) for n in range(8)},
+    **{40 + n: (48, n) for n in range(8)}, **{100 + n: (48, 8 + n) for n in range(8)},
+    39: (38, DEFAULT_COLOR), 49: (48, DEFAULT_COLOR), 59: (58, DEFAULT_COLOR),
+}  # fmt: skip
+_UNDERLINE: Final = {4: 1, 21: 2, 24: 0}
 
 
 def apply_sgr(style: Style, body: str) -> Style:
-    """The style after SGR parameters, semicolon and colon forms alike. Unknown codes are ignored."""
+    """The style after SGR parameters, semicolon and colon forms; unknown codes are ignored."""
     fg, bg, attrs, underline, line_color, link = style
     parts = body.split(";")[:MAX_PARAMS]
     index = 0
@@ -1131,42 +1179,24 @@ def apply_sgr(style: Style, body: str) -> Style:
             fg, bg, attrs, underline, line_color = DEFAULT_COLOR, DEFAULT_COLOR, 0, 0, DEFAULT_COLOR
         elif code in (38, 48, 58):
             if sub:
-                color = _colon_color(sub)
+                given = _colon_color(sub)
             else:
-                color, index = _semicolon_color(parts, index)
-            if color is None:
-                continue
-            if code == 38:
+                given, index = _semicolon_color(parts, index)
+            fg = fg if given is None or code != 38 else given
+            bg = bg if given is None or code != 48 else given
+            line_color = line_color if given is None or code != 58 else given
+        elif code in _COLORS:
+            plane, color = _COLORS[code]
+            if plane == 38:
                 fg = color
-            elif code == 48:
+            elif plane == 48:
                 bg = color
             else:
                 line_color = color
-        elif code == 4:
-            kind = sub.split(":")[0]
-            underline = min(int(kind or 0), 5) if sub else 1
-        elif code in _SET:
-            attrs |= int(_SET[code])
-        elif code in _CLEAR:
-            attrs &= ~int(_CLEAR[code])
-        elif code == 21:
-            underline = 2
-        elif code == 24:
-            underline = 0
-        elif 30 <= code <= 37:
-            fg = code - 30
-        elif code == 39:
-            fg = DEFAULT_COLOR
-        elif 40 <= code <= 47:
-            bg = code - 40
-        elif code == 49:
-            bg = DEFAULT_COLOR
-        elif code == 59:
-            line_color = DEFAULT_COLOR
-        elif 90 <= code <= 97:
-            fg = code - 82
-        elif 100 <= code <= 107:
-            bg = code - 92
+        elif code in _UNDERLINE:
+            underline = min(int(sub.split(":")[0] or 0), 5) if sub else _UNDERLINE[code]
+        else:
+            attrs = (attrs | int(_SET.get(code, 0))) & ~int(_CLEAR.get(code, 0))
     return Style(fg, bg, attrs, underline, line_color, link)
 
 

@@ -1,9 +1,9 @@
 """What state an agent is in, from what can be known about it. Pure: evidence in, status out.
 
-The order is a law: the process first (exited, paused), then what the agent says of itself (OSC 7501),
-then its window title, then the text on its screen, and last whether the screen moves at all. A screen
-that shows an open dialog is never called idle, whatever else was said: a line typed there would answer it.
-The evidence a state was chosen on is kept with it. Called by `pane`.
+The order is a law: the process first (exited, paused), then what the agent says of itself (OSC
+7501), then its window title, then the text on its screen, and last whether the screen moves at all.
+A screen that shows an open dialog is never called idle, whatever else was said: a line typed there
+would answer it. The evidence a state was chosen on is kept with it. Called by `pane`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The last OSC 7501 report: state, kind (of a block), application, message (already cleaned)."""
+    """The last OSC 7501 report: state, kind (of a block), application, message (cleaned)."""
 
     state: str
     kind: str = ""
@@ -143,7 +143,7 @@ class BootClock:
 
 
 _BORDER = re.compile(r"[\u2500-\u257f|]+")
-# "(esc to cancel, 12s)", "2s · esc to cancel": a running turn that can be cancelled, not a question.
+# "(esc to cancel, 12s)", "2s · esc to cancel": a turn that runs and may be cancelled, no question.
 _CANCEL_RUNNING = re.compile(r"esc to cancel,? *[(]?\d+ ?[smh]|\d+ ?s *[·•,] *esc to cancel")
 _WORKING_TEXT = re.compile(r"esc to interrupt|esc interrupt|\bretrying in \d+|\bworking\.\.\.")
 _OPTION = re.compile(r"^[\s❯›●○◉>*]*(?:\d+[.)]\s|\[?(?:yes|no|allow|deny|reject|approve)\b)", re.I)
@@ -233,7 +233,7 @@ def _question(numbered: Sequence[tuple[int, str]], index: int) -> str:
 
 
 def classify(e: Evidence, now: float) -> Status:
-    """The state of a pane. `now` becomes `since`; the caller keeps the older one if nothing changed."""
+    """The state of a pane. `now` becomes `since`; the caller keeps an older equal one."""
 
     def status(state: PaneState, source: Source, evidence: str, question: str = "") -> Status:
         return Status(state, source, evidence, question, now)

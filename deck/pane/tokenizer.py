@@ -2,8 +2,9 @@
 
 Owns the grammar of ECMA-48 as terminals really speak it: private prefixes and intermediates, string
 states (OSC, DCS, APC, PM, SOS) with length bounds, CAN, SUB and ESC abort whatever is under way.
-Invariants: `feed` never raises; however the bytes are split, the sink sees the same characters in the
-same order (text and controls may arrive in smaller pieces); memory is bounded. Called by `screen`.
+Invariants: `feed` never raises; however the bytes are split, the sink sees the same characters in
+the same order (text and controls may arrive in smaller pieces); memory is bounded. Called by
+`screen`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Sink(Protocol):
         """Prefix, parameters, intermediates and final of a control sequence; always well formed."""
 
     def string(self, kind: str, body: str) -> None:
-        """A complete string: kind is one of `]` (OSC), `P` (DCS), `_` (APC), `^` (PM), `X` (SOS)."""
+        """A complete string; kind is `]` (OSC), `P` (DCS), `_` (APC), `^` (PM) or `X` (SOS)."""
 
 
 # The whole of ordinary output in one pass of the regex engine. The last group takes everything from

@@ -1,10 +1,10 @@
-"""How one line is typed into an agent and proved to have been submitted. Pure: views in, actions out.
+"""How one line is typed into an agent and proved submitted. Pure: views in, actions out.
 
-Owns the rules of injection: nothing is written while the pane is booting, paused, busy, blocked by a
-dialog, or holds a person's unfinished line; text and Enter are separate writes 200 ms apart; Enter is
-not sent into a dialog that opened in between; after Enter the text must have left the input or the
-agent must have said something, else Enter goes out once more, never twice. The result says what was
-proved, not what was hoped. Driven by `pane`, which does the writing and the waiting.
+Owns the rules of injection: nothing is written while the pane is booting, paused, busy, blocked
+by a dialog, or holds a person's unfinished line; text and Enter are separate writes 200 ms apart;
+Enter is not sent into a dialog that opened in between; after Enter the text must have left the
+input or the agent must have said something, else Enter goes out once more, never twice. The result
+says what was proved, not what was hoped. Driven by `pane`, which does the writing and the waiting.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Step(StrEnum):
 
 
 class OutcomeKind(StrEnum):
-    """DELIVERED: seen leaving the input. UNVERIFIED: written, not proved. REFUSED: not submitted."""
+    """DELIVERED: seen leaving the input. UNVERIFIED: not proved. REFUSED: not submitted."""
 
     DELIVERED = "delivered"
     UNVERIFIED = "unverified"
@@ -264,7 +264,7 @@ class Typist:
         if view.line_limit is not None and size > view.line_limit:
             return self._done(
                 OutcomeKind.REFUSED,
-                f"the line has {size} bytes; the agent's terminal takes {view.line_limit} in a line",
+                f"the line has {size} bytes; the agent's terminal takes {view.line_limit}",
             )
         self.held = self._obstacle(now, view)
         if self.held:
