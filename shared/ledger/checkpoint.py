@@ -14,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ MAX_NOTE: Final = 1 << 16
 
 _DASH: Final = "\u2014 "
 _CP_START: Final = b'{"cp":"'
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _SIZE: Final = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
@@ -54,10 +56,15 @@ class VerifierKey:
     def accepts(self, text: bytes, signature: bytes) -> bool:
         """Tell whether `signature` (64 bytes) is this key's signature of `text`."""
         try:
-            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, text)
+            _public_key(self.public).verify(signature, text)
         except (InvalidSignature, ValueError):
             return False
         return True
+
+
+@lru_cache(maxsize=16)
+def _public_key(public: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public)
 
 
 class Signer:
@@ -181,7 +188,7 @@ def split_note(note: str) -> tuple[str, Sequence[tuple[str, bytes]]]:
     """Return the text of a note (with its last newline) and its signatures (name, key id ||
     signature), unverified. Raises NoteRefused when the note is malformed."""
     malformed = NoteRefused("The text is not a signed note.")
-    if len(note) > MAX_NOTE or any(c < " " and c != "\n" for c in note):
+    if len(note) > MAX_NOTE or _CONTROL.search(note):
         raise malformed
     cut = note.rfind("\n\n")
     if cut < 0 or not note.endswith("\n"):
@@ -233,6 +240,11 @@ def checkpoint_line(note: str) -> bytes:
 def is_checkpoint_line(line: bytes) -> bool:
     """Tell whether a line claims to be a checkpoint; no record starts like this."""
     return line.startswith(_CP_START)
+
+
+def checkpoints_in(lines: Sequence[bytes]) -> list[int]:
+    """Return which of `lines` claim to be checkpoints."""
+    return [index for index, line in enumerate(lines) if line.startswith(_CP_START)]
 
 
 def parse_checkpoint_line(line: bytes) -> str:

@@ -31,6 +31,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from shared.ledger.batch import BATCH_LIMIT
 from shared.ledger.checkpoint import Checkpoint, Signer, check_name, checkpoint_line, load_signer
 from shared.ledger.errors import (
     LedgerClosed,
@@ -59,8 +60,6 @@ from shared.ledger.segment import (
 from shared.ledger.storage import Disk, reason
 from shared.paths import UnsafeDirectory, private_dir
 
-#: Most records in one batch; all that wait are taken, nobody waits for company (section 2.2).
-BATCH_LIMIT: Final = 1024
 SEGMENT_BYTES: Final = 256 << 20
 SEGMENT_SECONDS: Final = 24 * 3600
 #: How often HEAD follows the log (section 2.4).
@@ -636,7 +635,8 @@ def _first(path: Path) -> int:
 
 def _records_of(path: Path, end: int | None, start: int) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
-        for lines in read_lines(file, os.fstat(file.fileno()).st_size if end is None else end):
+        size = os.fstat(file.fileno()).st_size if end is None else end
+        for lines, _ in read_lines(file, size):
             for line in lines:
                 try:
                     record = orjson.loads(line)

