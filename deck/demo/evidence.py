@@ -84,7 +84,8 @@ def overlay(sent: Any, received: Any) -> dict[str, str] | None:
     """Return token -> original when `received` is `sent` with tokens put in; else None.
 
     Structures must agree key by key; strings must agree outside the tokens; a token must stand for
-    the same original everywhere. JSON inside a string may have been written anew.
+    the same original wherever one was sent in its place. JSON inside a string may have been written
+    anew.
     """
     mapping: dict[str, str] = {}
     return mapping if _overlay(sent, received, mapping) else None
@@ -121,6 +122,8 @@ def _overlay_text(sent: str, received: str, mapping: dict[str, str]) -> bool:
         if match is None:
             return False
         for token, original in zip(tokens, match.groups(), strict=True):
+            if original == token:
+                continue  # it was a token when it was sent: a secret that did not come back
             if {**mapping, **found}.setdefault(token, original) != original:
                 return False
             found[token] = original

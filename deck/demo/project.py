@@ -61,7 +61,7 @@ def handover(canaries: tuple[Canary, ...]) -> str:
     return (
         "# Customer 4711\n\n"
         f"Contact: {value['e-mail']}\n"
-        f"DATABASE_PASSWORD={value['database password']}\n"
+        f"The database takes PASSWORD={value['database password']} until the next rotation.\n"
     )
 
 

@@ -28,6 +28,11 @@ def test_one_token_for_two_originals_does_not_pair() -> None:
     assert overlay("a@b.c d@e.f", f"{MAIL} {MAIL}") is None
 
 
+def test_a_token_that_was_sent_as_one_stands_for_nothing_new() -> None:
+    assert overlay(["a@b.c", f"was {MAIL}"], [MAIL, f"was {MAIL}"]) == {MAIL: "a@b.c"}
+    assert overlay(f"was {MAIL}", f"was {MAIL}") == {}
+
+
 def test_json_inside_a_string_may_be_written_anew() -> None:
     assert overlay('{"to": "a@b.c"}', json.dumps({"to": MAIL}, indent=1)) == {MAIL: "a@b.c"}
 
