@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,13 @@ from gateway.wire.base import (
 )
 from gateway.wire.errors import Family, error_body
 from gateway.wire.sse import serialise
-from gateway.wire.walk import Scanner, distinct_keys, restore_free, restore_string
+from gateway.wire.walk import (
+    Scanner,
+    distinct_keys,
+    restore_free,
+    restore_string,
+    same_or_new,
+)
 
 #: Types of content blocks and of the typed objects inside them. A type that is missing here is
 #: refused: nobody knows where its text would be.
@@ -95,6 +102,11 @@ _MODEL_SHAPE: Final = re.compile(r"claude-[a-z0-9.-]{1,64}(?:@(?:20\d{6}|latest|
 #: Beginnings, in base64, of the image and PDF formats the API takes.
 _BINARY: Final = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|%PDF-\d", re.DOTALL
+)
+
+#: Media types whose bytes are text in some encoding.
+_TEXT_MEDIA: Final = re.compile(
+    r"^text/|json|xml|yaml|toml|csv|javascript|x-sh|sql|form-urlencoded"
 )
 
 #: Field names of the API, which need no scan as keys. Others are text.
@@ -233,26 +245,28 @@ class _RequestWalk:
     def fields(self, node: dict[str, Any], place: Location) -> dict[str, Any]:
         """Redact an object of the API's schema; unknown members are scanned like known ones."""
         members: list[tuple[str, Any]] = []
+        same = True
         for position, (name, value) in enumerate(node.items()):
             key = name if name in _FIELDS else self._scan.key(name)
-            members.append((key, self._field(node, name, value, place.key(name, position))))
-        return dict(distinct_keys(node, members))
+            if isinstance(value, str):
+                scanned: Any = self._string(name, value, place)
+            elif value is None or isinstance(value, bool):
+                scanned = value
+            else:
+                scanned = self._field(name, value, place.key(name, position))
+            members.append((key, scanned))
+            same = same and scanned is value and key == name
+        return node if same else dict(distinct_keys(node, members))
 
-    def _field(self, node: dict[str, Any], name: str, value: Any, place: Location) -> Any:
-        if isinstance(value, str):
-            return self._string(node, name, value, place)
-        if value is None or isinstance(value, bool):
-            return value
+    def _field(self, name: str, value: Any, place: Location) -> Any:
         if name in _FREE:
             return self._scan.free(value)
-        if name == "messages":
-            return self._each(value, place, self._message)
+        if name in ("messages", "tools"):
+            return self._each(value, place, self.fields)
         if name in _CONTENT or name == "system":
             return self._content(value, place)
         if name == "source" and isinstance(value, dict):
             return self._source(value, place)
-        if name == "tools":
-            return self._each(value, place, self.fields)
         return self._any(name, value, place)
 
     def _any(self, name: str, value: Any, place: Location) -> Any:
@@ -260,31 +274,27 @@ class _RequestWalk:
         if isinstance(value, dict):
             return self.fields(value, place)
         if isinstance(value, list):
-            return [
-                self._string({}, name, item, place)
-                if isinstance(item, str)
-                else self._any(name, item, place.index(number))
-                for number, item in enumerate(value)
-            ]
+            return same_or_new(value, [self._item(name, v, place, n) for n, v in enumerate(value)])
         # A number: the API's own counts are small, anything longer is somebody's data.
         return self._scan.free(value, name if name not in _FIELDS else None)
+
+    def _item(self, name: str, item: Any, place: Location, number: int) -> Any:
+        if isinstance(item, str):
+            return self._string(name, item, place)
+        return self._any(name, item, place.index(number))
 
     def _each(
         self, value: Any, place: Location, walk: Callable[[dict[str, Any], Location], Any]
     ) -> Any:
         if not isinstance(value, list):
             return self._any("", value, place)
-        return [
+        items = [
             walk(item, place.index(number))
             if isinstance(item, dict)
-            else self._any("", item, place.index(number))
-            if not isinstance(item, str)
-            else self._scan.string(item)
+            else self._item("", item, place, number)
             for number, item in enumerate(value)
         ]
-
-    def _message(self, message: dict[str, Any], place: Location) -> Any:
-        return self.fields(message, place)
+        return same_or_new(value, items)
 
     def _content(self, value: Any, place: Location) -> Any:
         """Redact `content`: a list of blocks, one block, or strings among them."""
@@ -306,7 +316,7 @@ class _RequestWalk:
             self._opaque_part("file", place)
         return self.fields(block, place)
 
-    def _string(self, node: dict[str, Any], name: str, value: str, place: Location) -> str:
+    def _string(self, name: str, value: str, place: Location) -> str:
         if name in _TAGS and _TAG_SHAPE.fullmatch(value):
             return value
         if name in _IDS and _ID_SHAPE.fullmatch(value):
@@ -327,7 +337,7 @@ class _RequestWalk:
         if not comma or not head.lower().endswith(";base64"):
             return self._scan.url(url)
         media = head[5:].split(";", 1)[0].lower()
-        return head + comma + self._base64(data, media, place)
+        return self._scan.string(head) + comma + self._base64(data, media, place)
 
     def _source(self, source: dict[str, Any], place: Location) -> dict[str, Any]:
         """Redact the source of an image or document."""
@@ -351,15 +361,24 @@ class _RequestWalk:
 
     def _base64(self, data: str, media_type: str, place: Location) -> str:
         """Return base64 data: text decoded, scanned and encoded again; binary by policy."""
+        media_type = media_type.lower()
         binary = media_type.startswith(("image/", "audio/", "video/")) or "pdf" in media_type
         if not (binary and _is_base64(data) and _BINARY.match(_decoded(data[:64]) or b"")):
             raw = _decoded(data)
-            text = _as_text(raw) if raw is not None else data
-            if text is not None:
+            if raw is None:
+                raise WireRefused(
+                    "base64",
+                    f"The data at {place} is not valid base64, so nobody can tell what it holds; "
+                    "encode it again.",
+                    str(place),
+                )
+            decoded = _as_text(raw, media_type)
+            if decoded is not None:
+                text, encoding = decoded
                 scanned = self._scan.string(text)
-                if raw is None:
-                    return scanned
-                return data if scanned == text else base64.b64encode(scanned.encode()).decode()
+                if scanned == text:
+                    return data
+                return base64.b64encode(scanned.encode(encoding, "replace")).decode()
         self._opaque_part(media_type or "application/octet-stream", place)
         return data
 
@@ -395,8 +414,8 @@ def _sealed_members(kind: str, block: dict[str, Any]) -> tuple[str, ...]:
     elif kind == "compaction" and any(
         _is_blob(block.get(name)) for name in ("signature", "encrypted_content")
     ):
-        names = ("content", "encrypted_content", "signature", "tool_changes")
-    return tuple(name for name in names if name in block)
+        names = ("content", "encrypted_content", "signature")
+    return tuple(name for name in names if isinstance(block.get(name), str))
 
 
 def _is_blob(value: Any) -> bool:
@@ -407,13 +426,20 @@ def _is_base64(value: str) -> bool:
     return _BASE64.fullmatch(value) is not None
 
 
-def _as_text(raw: bytes) -> str | None:
-    """Return bytes that are plainly text as such."""
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text
+def _as_text(raw: bytes, media_type: str) -> tuple[str, str] | None:
+    """Return bytes as text with the encoding they are in, or None when they are not text."""
+    encodings = ["utf-8"]
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encodings = ["utf-16"]
+    elif _TEXT_MEDIA.search(media_type):
+        # Declared as text, so it is read as text; Latin-1 gives every byte a character and back.
+        encodings.append("latin-1")
+    for encoding in encodings:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = raw.decode(encoding)
+            if encoding != "utf-8" or "\0" not in text or _TEXT_MEDIA.search(media_type):
+                return text, encoding
+    return None
 
 
 def _decoded(data: str) -> bytes | None:

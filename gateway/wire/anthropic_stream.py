@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.wire.base import RestorerFactory, StreamRestorer, Usage, WireRefused
-from gateway.wire.nesting import JsonPrefix
+from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.sse import SseEvent, SseParser, serialise
-from gateway.wire.strictjson import dumps, escape, loads
+from gateway.wire.strictjson import dumps, loads
 
 #: Delta types whose text is restored piece by piece, and the member that holds it.
 _PIECES: Final = {"text_delta": "text", "input_json_delta": "partial_json"}
@@ -77,9 +77,7 @@ class _Run:
         return self._restorer.flush()
 
     def _encode(self, original: str) -> str:
-        for _ in range(self._escapes):
-            original = escape(original)
-        return original
+        return escaped(original, self._escapes)
 
 
 class AnthropicStream:

@@ -12,6 +12,8 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from gateway.wire.strictjson import escape
+
 _PLAIN: Final = re.compile(r'[^"\\]+')
 _SPACE: Final = " \t\r\n"
 _SCALAR: Final = frozenset("-+.0123456789eEtrufalsn")
@@ -19,6 +21,13 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 #: Levels followed; each one doubles the backslashes of the level above.
 _MAX_LEVELS: Final = 12
+
+
+def escaped(text: str, depth: int) -> str:
+    """Return `text` as it must be written inside `depth` nested JSON string literals."""
+    for _ in range(depth):
+        text = escape(text)
+    return text
 
 
 class _At(Enum):

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
-from gateway.wire.base import ValueRedactor, TextRedactor
+from gateway.wire.base import TextRedactor, ValueRedactor
+from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
 #: JSON nested in strings is followed to this total depth; beyond, it is read as plain text. Each
@@ -180,28 +181,30 @@ class Scanner:
         return quote(scanned, safe="[]!*'() ,+") if decoded != part else scanned
 
 
-class _Restorer:
-    """Puts originals back with the escaping that their place inside nested JSON needs."""
-
-    def __init__(self, restore: Callable[[str], str]) -> None:
-        self._restore = restore
-
-    def edit_key(self, key: str) -> str:
-        return self._restore(key)
-
-    def edit_string(self, text: str, key: str | None, depth: int) -> str:
-        # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
-        opens = text.lstrip()[:1] in ("{", "[")
-        edited = edit_json(text, self, key, depth) if opens and depth < MAX_NESTING else None
-        return self._restore(text) if edited is None else edited
-
-    def edit_number(self, lexeme: str, key: str | None) -> str:
-        return lexeme
-
-
 def restore_string(text: str, restore: Callable[[str], str]) -> str:
-    """Return `text` restored; where it is a JSON text, it stays one whatever the originals hold."""
-    return _Restorer(restore).edit_string(text, None, 0) if "[" in text else text
+    """Return `text` restored; where it is a JSON text, it stays one whatever the originals hold.
+
+    In JSON an original is escaped once per string literal around it, and nothing else changes, so
+    a whole answer and a streamed one read the same.
+    """
+    if "[" not in text:
+        return text
+    restored = restore(text)
+    # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
+    if restored == text or text.lstrip()[:1] not in ("{", "[") or not _is_json(text):
+        return restored
+    place = JsonPrefix(must_be_json=False)
+    head, *rest = text.split("[")
+    place.feed(head)
+    parts = [head]
+    for part in rest:
+        depth = place.depth
+        place.feed("[" + part)
+        inside, bracket, after = part.partition("]")
+        token = f"[{inside}{bracket}"
+        original = restore(token)
+        parts += (token if original == token else escaped(original, depth), after)
+    return "".join(parts)
 
 
 def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
@@ -214,6 +217,14 @@ def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
         members = [(restore(k), restore_free(v, restore)) for k, v in value.items()]
         return dict(distinct_keys(value, members))
     return value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        loads_pairs(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def edit_json(text: str, editor: LeafEditor, key: str | None, depth: int) -> str | None:
@@ -267,6 +278,11 @@ def element_keys(items: list[Any], inherited: str | None) -> list[str | None]:
         contexts.append(before.lstrip("-") or inherited if is_option else inherited)
         before = item
     return contexts
+
+
+def same_or_new(old: list[Any], new: list[Any]) -> list[Any]:
+    """Return the old list when every element is the very same: nothing was found in it."""
+    return old if all(a is b for a, b in zip(new, old, strict=True)) else new
 
 
 def distinct_keys(
@@ -333,6 +349,6 @@ def _splice(text: str, edits: list[str | None]) -> Iterator[str]:
     for literal, edit in zip(_LITERAL.finditer(text), edits, strict=True):
         if edit is not None:
             yield text[position : literal.start()]
-            yield json.dumps(edit, ensure_ascii=literal.group().isascii())
+            yield json.dumps(edit, ensure_ascii="\\u" in literal.group())
             position = literal.end()
     yield text[position:]
