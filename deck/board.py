@@ -67,6 +67,7 @@ class Op(StrEnum):
     GATEWAY_STARTED = "gateway-started"
     GATEWAY_STOPPED = "gateway-stopped"
     FINISHED = "finished"
+    USAGE_TAKEN = "usage-taken"
 
 
 #: Tasks typed into a pane and not yet over: what a dead pane or a dead deck loses.
@@ -76,7 +77,8 @@ OPEN: Final = IN_FLIGHT | {TaskState.GATED, TaskState.QUEUED, TaskState.TIMED_OU
 
 _T = TaskState
 #: The whole delivery machine. `typed -> queued` is the one retry after a failed injection;
-#: `lost -> queued` offers the task again; late reports of lost or timed-out work count.
+#: `lost -> queued` offers the task again; late reports of lost or timed-out work count; a move to
+#: the same state only changes the reason shown.
 TASK_MOVES: Final[Mapping[TaskState, frozenset[TaskState]]] = MappingProxyType(
     {
         _T.GATED: frozenset({_T.QUEUED, _T.REFUSED}),
@@ -84,7 +86,7 @@ TASK_MOVES: Final[Mapping[TaskState, frozenset[TaskState]]] = MappingProxyType(
         _T.TYPED: frozenset(
             {_T.QUEUED, _T.SUBMITTED, _T.PICKED_UP, _T.REPORTED, _T.LOST, _T.TIMED_OUT}
         ),
-        _T.SUBMITTED: frozenset({_T.PICKED_UP, _T.REPORTED, _T.LOST, _T.TIMED_OUT}),
+        _T.SUBMITTED: frozenset({_T.SUBMITTED, _T.PICKED_UP, _T.REPORTED, _T.LOST, _T.TIMED_OUT}),
         _T.PICKED_UP: frozenset({_T.REPORTED, _T.LOST, _T.TIMED_OUT}),
         _T.TIMED_OUT: frozenset({_T.QUEUED, _T.REPORTED, _T.LOST}),
         _T.LOST: frozenset({_T.QUEUED, _T.REPORTED}),
@@ -133,7 +135,8 @@ class Entry:
         for name in self.__slots__:
             value = getattr(self, name)
             if value not in ("", 0, False) or name in ("op", "at"):
-                ext[name] = str(value) if name == "op" else value
+                # A ledger record takes plain strings only, not enumerations of them.
+                ext[name] = str(value) if isinstance(value, str) else value
         return ext
 
     @classmethod
@@ -217,6 +220,8 @@ class State:
     gateway: Child | None = None
     finished: bool = False
     denials: int = 0
+    #: The session's token totals as the usage meter writes them.
+    usage: str = ""
 
     def next_task_id(self) -> str:
         """Return the id the next task gets: T1, T2, …"""
@@ -421,6 +426,10 @@ def _finished(state: State, entry: Entry) -> State:
     return replace(state, finished=True)
 
 
+def _usage_taken(state: State, entry: Entry) -> State:
+    return replace(state, usage=entry.reason)
+
+
 def _task_state(name: str) -> TaskState:
     try:
         return TaskState(name)
@@ -451,5 +460,6 @@ _APPLY: Final = MappingProxyType(
         Op.GATEWAY_STARTED: _gateway_started,
         Op.GATEWAY_STOPPED: _gateway_stopped,
         Op.FINISHED: _finished,
+        Op.USAGE_TAKEN: _usage_taken,
     }
 )

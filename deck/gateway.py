@@ -25,8 +25,9 @@ import httpx
 from deck import processes
 from deck.board import Child
 from deck.config import GatewayMode, SphragisConfig
+from deck.usage import Scrape, read_scrape
 from shared.paths import is_path_safe_role
-from shared.telemetry import SCRAPE_LIMIT_BYTES, UsageKey, parse_usage
+from shared.telemetry import SCRAPE_LIMIT_BYTES
 
 #: Existing decks give a health probe this long (contracts/deck.md section 1.6).
 PROBE_SECONDS: Final = 0.5
@@ -117,14 +118,14 @@ class Gateway:
             return Readiness(True)
         return Readiness(False, _reason(body) or f"it answers {status}")
 
-    async def scrape(self) -> dict[UsageKey, int] | None:
-        """Return the cumulative token counts, or None when they cannot be read within 1 s."""
+    async def scrape(self) -> Scrape | None:
+        """Return a reading of the token counters, or None when there is none within 1 s."""
         try:
             async with asyncio.timeout(SCRAPE_SECONDS):
                 status, body = await self._get("/metrics", SCRAPE_LIMIT_BYTES)
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL):
             return None
-        return parse_usage(body.decode("utf-8", "replace")) if status == 200 else None
+        return read_scrape(body.decode("utf-8", "replace")) if status == 200 else None
 
     async def _get(self, path: str, limit: int) -> tuple[int, bytes]:
         async with self._client.stream("GET", path) as response:

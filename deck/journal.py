@@ -75,6 +75,11 @@ class Journal:
         """Why nothing can be recorded any more, or None."""
         return self._failure or self._ledger.failure
 
+    @property
+    def size(self) -> int:
+        """How many records are durable."""
+        return self._ledger.size
+
     def record(self, entry: Entry) -> asyncio.Future[Receipt]:
         """Apply an entry and return a future that resolves when it is durable.
 

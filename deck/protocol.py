@@ -71,6 +71,8 @@ class Command:
     id: str = ""
     reason: str = ""
     token: str = ""
+    #: Set by clients that read the ack; others learn of a refusal through the start role's pane.
+    reads_ack: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,7 @@ def parse(raw: bytes) -> Command:
         id=_text(fields, "id").strip(),
         reason=_text(fields, "reason"),
         token=_text(fields, "token"),
+        reads_ack=_flag(fields, "reads_ack"),
     )
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from deck.agents import adapter_for
-from deck.config import Role, argv
+from deck.config import Config, Role, argv
 from deck.gateway import Gateway
 from deck.processes import SEAT_MARK
+from deck.sessions import SOCKET_ENV
 
 #: What passes `env_allow` in any case.
 BASELINE: Final = (
@@ -33,7 +34,7 @@ BASELINE: Final = (
     "LC_*",
     "XDG_*",
 )
-SOCKET_ENV: Final = "CHORAGOS_SOCK"
+
 ROLE_ENV: Final = "CHORAGOS_ROLE"
 TOKEN_ENV: Final = "CHORAGOS_ROLE_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -133,3 +134,23 @@ def find_program(role: Role, environ: Mapping[str, str]) -> str:
             "correct `command` in the team file."
         )
     return program
+
+
+def unenforced(config: Config) -> tuple[str, ...]:
+    """Return a sentence for each setting that is accepted for compatibility and does nothing yet,
+    so that nobody relies on it."""
+    said = []
+    for role in config.roles:
+        asked = {
+            "judge": bool(role.judge),
+            "fresh": role.fresh,
+            "budget": role.budget is not None,
+            "owns_files": bool(role.owns_files),
+            "worktree": role.worktree,
+        }
+        said += [
+            f"role {role.name}: `{key}` is not enforced by this version; the role works without it"
+            for key, is_set in asked.items()
+            if is_set
+        ]
+    return tuple(said)
