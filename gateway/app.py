@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import dataclasses
 import secrets
-import sys
 import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from gateway.admission import Admission
 from gateway.audit import Audit, AuditUnavailable
 from gateway.health import DiskWatch, Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
+from gateway.logs import quiet_libraries, say
 from gateway.metrics import Metrics
 from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
@@ -58,8 +58,9 @@ class Offline:
 
 def run_gateway(settings: Settings, warnings: list[str], offline: Offline | None) -> None:
     """Serve until SIGINT or SIGTERM. Raises GatewayError with the sentence of what went wrong."""
+    quiet_libraries()
     for warning in warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     host, port = settings.listen
     try:
         private_dir(settings.home)
@@ -212,7 +213,7 @@ async def _serve(
         await _open(stack, gateway, policy, address)
         # Closed again here, on top of the stack: calls in work end before what they work with.
         stack.push_async_callback(runner.cleanup)
-        _say(
+        say(
             f"sphragis {__version__} listening on http://{address}, provider "
             f"{settings.upstream_for('anthropic')}, policy {policy.id} {policy.version}, "
             f"ledger {settings.ledger_dir}"
@@ -221,7 +222,7 @@ async def _serve(
         stack.enter_context(_background(gateway.disk.run()))
         await stop.wait()
         gateway.stopping.set()
-    _say("stopped")
+    say("stopped")
 
 
 async def _offline_settings(
@@ -229,7 +230,7 @@ async def _offline_settings(
 ) -> Settings:
     runner, url = await start_provider("127.0.0.1", 0, record=offline.record)
     stack.push_async_callback(runner.cleanup)
-    _say(f"offline provider on {url}: no call leaves this machine")
+    say(f"offline provider on {url}: no call leaves this machine")
     return settings.model_copy(update={"upstream_base_url": url})
 
 
@@ -316,10 +317,10 @@ async def _announce(gateway: Gateway, began: float) -> None:
     while gateway.readiness.reasons():
         lasting = gateway.pool is not None and gateway.pool.failure
         if lasting and lasting != told:
-            _say(f"not ready: {lasting}")
+            say(f"not ready: {lasting}")
             told = lasting
         await asyncio.sleep(0.05)
-    _say(f"ready after {time.monotonic() - began:.1f} s")
+    say(f"ready after {time.monotonic() - began:.1f} s")
 
 
 async def _heartbeats(audit: Audit) -> None:
@@ -366,8 +367,3 @@ def _recorded_settings(settings: Settings) -> dict[str, Any]:
         "managed_key": settings.upstream_api_key is not None,
         "body_limit_mib": settings.body_limit_mib,
     }
-
-
-def _say(line: str) -> None:
-    with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)

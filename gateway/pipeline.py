@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,6 +30,7 @@ from gateway.admission import (
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
 from gateway.health import Readiness
+from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.restore import StreamRestorer, restore_text
@@ -63,6 +65,8 @@ class Call:
     began: float = field(default_factory=time.monotonic)
     credential: Credential | None = None
     receipt: Receipt | None = None
+    #: Whether the client already has the beginning of an answer.
+    answering: bool = False
 
     @property
     def role(self) -> str:
@@ -147,6 +151,11 @@ class Pipeline:
                 response = await self._serve(call, found, request)
         except Refused as refused:
             response = await self._refuse(call, request, refused)
+        except ConnectionResetError:
+            raise  # nobody is left to answer
+        except Exception as error:
+            say(f"internal error in {call.id}: {where(error)}")
+            response = self._internal_error(call, request)
         finally:
             self._metrics.in_flight(self._parts.admission.calls)
         self._metrics.response(call.path, response.status)
@@ -314,12 +323,15 @@ class Pipeline:
             first = await answer.chunk()
             if not first:
                 raise UpstreamFailed("cut", "The provider ended its answer before it began.")
+            call.answering = True
             await response.prepare(request)
             filler = format_.keep_alive
-            async for piece in _transformed(answer, first, transformer, filler, outcome):
-                await response.write(piece)
+            pieces = _transformed(answer, first, transformer, filler, outcome)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    await response.write(piece)
         except (UpstreamFailed, WireRefused) as wrong:
-            if not response.prepared:
+            if not call.answering:
                 raise
             outcome.cause = wrong.cause if isinstance(wrong, UpstreamFailed) else wrong.code
         finally:
@@ -336,8 +348,7 @@ class Pipeline:
         outcome.status = "cut"
         outcome.cause = outcome.cause or "no_end"
         self._metrics.upstream_error()
-        if request.transport is not None:
-            request.transport.abort()
+        _abort(request)
 
     # -- endings ---------------------------------------------------------------------------------
 
@@ -373,6 +384,19 @@ class Pipeline:
             response.force_close()
         return response
 
+    def _internal_error(self, call: Call, request: web.Request) -> web.StreamResponse:
+        self._metrics.refusal("internal")
+        if call.answering:
+            _abort(request)
+            raise ConnectionResetError
+        return self._error(
+            call,
+            500,
+            ErrorKind.INTERNAL,
+            f"The gateway failed on this call; its log names {call.id}.",
+            {},
+        )
+
     def _error(
         self, call: Call, status: int, kind: ErrorKind, sentence: str, headers: Mapping[str, str]
     ) -> web.Response:
@@ -383,6 +407,11 @@ class Pipeline:
     def _headers(self, call: Call, headers: Mapping[str, str]) -> dict[str, str]:
         receipt = {RECEIPT_HEADER: call.receipt.header()} if call.receipt is not None else {}
         return {**headers, **receipt}
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
 
 
 class _Restoring:
@@ -418,7 +447,7 @@ async def _transformed(
     transformer: StreamTransformer,
     filler: bytes,
     outcome: Outcome,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield what the client gets. The next chunk is asked for only after the last piece was
     written, so a slow client slows the provider down instead of filling our memory."""
     spoke = time.monotonic()

@@ -1,0 +1,1 @@
+"""Puts this directory on the import path, so that the test packages share `gateway_harness`."""
