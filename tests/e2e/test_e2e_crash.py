@@ -156,7 +156,7 @@ def test_a_killed_deck_leaves_no_agent_and_a_restart_shows_the_same_board(world:
         row["state"] in {"reported", "lost", "queued"} or row["id"] not in before
         for row in after.values()
     )
-    verify(world, world.repo / ".choragos" / "journal")
+    verify(world, world.repo / ".choragos" / "ledger")
 
 
 def deck_server(world: World) -> int:
