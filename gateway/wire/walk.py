@@ -45,7 +45,8 @@ _NAMES_A_SECRET: Final = re.compile(
 )
 
 _LITERAL: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[0-9.eE+\-]*')
-_LINE: Final = re.compile(r"[^\r\n]+")
+#: A line that may be JSON by itself. The literal line end in front keeps the search fast.
+_JSON_LINE: Final = re.compile(r"\n([ \t]*[{\[][^\r\n]*[}\]])(?=[ \t]*\r?$)", re.MULTILINE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
 
@@ -156,14 +157,16 @@ class Scanner:
         edited = edit_json(text, self, key, depth)
         if edited is not None:
             return edited
-        if "\n" not in text or not ('{"' in text or '["' in text or "{ " in text):
+        if "\n" not in text or '"' not in text:
             return text
 
         def line(found: re.Match[str]) -> str:
-            edited = edit_json(found.group(), self, key, depth)
-            return found.group() if edited is None else edited
+            edited = edit_json(found.group(1), self, key, depth)
+            return found.group() if edited is None else f"\n{edited}"
 
-        return _LINE.sub(line, text)
+        lines = f"\n{text}"
+        edited_lines = _JSON_LINE.sub(line, lines)
+        return text if edited_lines == lines else edited_lines[1:]
 
     def _whole(self, text: str, scan: Callable[[str], str]) -> str:
         """Scan text that may hold lone surrogates, which only JSON inside a string can bring."""
