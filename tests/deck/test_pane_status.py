@@ -1,0 +1,205 @@
+"""States from evidence alone, and the screens that must not be mistaken."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deck.pane.status import (
+    DEFAULT_CHROME,
+    BootClock,
+    Evidence,
+    PaneState,
+    Signal,
+    Source,
+    classify,
+    find_dialog,
+    is_chrome,
+    plain,
+)
+
+
+def evidence(
+    *rows: str,
+    cursor: tuple[int, int] | None = None,
+    signal: Signal | None = None,
+    title: str = "",
+    quiet: float = 60.0,
+    booted: bool = True,
+    paused: bool = False,
+    exit: str | None = None,
+    prompts: tuple[str, ...] = (),
+) -> Evidence:
+    place = cursor if cursor is not None else (max(0, len(rows) - 1), len(rows[-1]) if rows else 0)
+    return Evidence(exit, paused, signal, title, rows, place, quiet, booted, prompts)
+
+
+def state(e: Evidence) -> PaneState:
+    return classify(e, 0.0).state
+
+
+CLAUDE_DIALOG = (
+    "● Bash(touch x)",
+    "╭──────────────────────────────────╮",
+    "│ Bash command                     │",
+    "│   touch x                        │",
+    "│ Do you want to proceed?          │",
+    "│ ❯ 1. Yes                         │",
+    "│   2. Yes, and don't ask again    │",
+    "│   3. No                          │",
+    "╰──────────────────────────────────╯",
+    " Esc to cancel · Tab to amend",
+)
+
+
+def test_the_order_is_exited_paused_blocked_working_idle() -> None:
+    dialog = evidence(*CLAUDE_DIALOG, quiet=0.1)
+    assert state(evidence(*CLAUDE_DIALOG, exit="exit 0", paused=True)) is PaneState.EXITED
+    assert state(evidence(*CLAUDE_DIALOG, paused=True)) is PaneState.PAUSED
+    assert state(dialog) is PaneState.BLOCKED
+    assert state(evidence("text", quiet=0.1)) is PaneState.WORKING
+    assert state(evidence("text", quiet=2.1)) is PaneState.IDLE
+
+
+def test_the_question_is_kept_with_the_state() -> None:
+    status = classify(evidence(*CLAUDE_DIALOG), 5.0)
+    assert status.question == "Do you want to proceed?"
+    assert status.since == 5.0
+    assert status.source is Source.SCREEN
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("Overwrite? (y/n) ",),
+        ("Continue [Y/n] or [y/N]",),
+        ("Press Enter to continue",),
+        ("Allow execution of [Shell]?", "● 1. Allow once", "  2. No (esc)"),
+        ("Would you like to run the following command?", "› 1. Yes, proceed (y)", "  2. No"),
+        ("Do you trust the files in this folder?", "❯ No, exit", "  Yes, proceed"),
+        ("Agent wants network. Allow access?", "", ""),
+        ("edit", *("─" * 20 for _ in range(3)), "Esc to cancel"),
+    ],
+)
+def test_a_waiting_screen_is_blocked(rows: tuple[str, ...]) -> None:
+    assert state(evidence(*rows)) is PaneState.BLOCKED
+    assert state(evidence(*rows, booted=False, quiet=0)) is PaneState.BLOCKED
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("+    print('Overwrite? (y/n)')", "-    ask()", "$ "),
+        ("> the docs say: press enter to continue", "❯ "),
+        ("The tool prints `do you want to proceed` and waits.", "Done.", "❯ "),
+        ("Overwrite? (y/n) y", "done", "user@host:~$ "),
+        ("  Thinking... (esc to cancel, 12s)",),
+        ("  (2s · esc to cancel)",),
+    ],
+)
+def test_a_quoted_or_answered_question_is_not_a_dialog(rows: tuple[str, ...]) -> None:
+    assert state(evidence(*rows)) is not PaneState.BLOCKED
+
+
+def test_a_question_that_scrolled_out_of_the_last_fourteen_rows_asks_nobody() -> None:
+    rows = ("Overwrite? (y/n)", *(f"line {i}" for i in range(14)))
+    assert find_dialog(rows, (14, 7)) is None
+    assert find_dialog(rows[:14], (13, 7)) is not None
+
+
+def test_a_role_may_name_its_own_prompts() -> None:
+    rows = ("Shall I go on, captain?", "more")
+    assert state(evidence(*rows)) is PaneState.IDLE
+    assert state(evidence(*rows, prompts=("shall I GO on",))) is PaneState.BLOCKED
+
+
+def test_the_agents_own_signal_beats_title_and_screen() -> None:
+    working, idle = Signal("working"), Signal("idle")
+    assert state(evidence("x", signal=working, title="✳ Claude Code")) is PaneState.SILENT
+    assert state(evidence("x", signal=working, quiet=5)) is PaneState.WORKING
+    assert state(evidence("moving", signal=idle, quiet=0, title="◐ Claude")) is PaneState.IDLE
+    assert state(evidence("see (y/n) above", signal=idle)) is PaneState.IDLE
+    blocked = Signal("blocked", "permission", "codex", "approve Bash: touch x")
+    status = classify(evidence("x", signal=blocked), 0)
+    assert (status.state, status.question) == (PaneState.BLOCKED, "approve Bash: touch x")
+
+
+def test_an_open_dialog_with_options_is_blocked_whatever_the_agent_said_before() -> None:
+    for said in ("idle", "done", "working"):
+        assert state(evidence(*CLAUDE_DIALOG, signal=Signal(said))) is PaneState.BLOCKED
+    assert state(evidence(*CLAUDE_DIALOG, title="✳ Claude Code")) is PaneState.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("[ ! ] Action Required | work", PaneState.BLOCKED),
+        ("[ . ] Action Required | work", PaneState.BLOCKED),
+        ("✋  Action Required", PaneState.BLOCKED),
+        ("⠋ thinking | work", PaneState.WORKING),
+        ("◐ Claude Code", PaneState.WORKING),
+        ("✦  Working…", PaneState.WORKING),
+        ("✳ Claude Code", PaneState.IDLE),
+        ("◇  Ready", PaneState.IDLE),
+        ("some directory", PaneState.WORKING),
+    ],
+)
+def test_window_titles_of_known_agents(title: str, expected: PaneState) -> None:
+    assert state(evidence("x", title=title, quiet=1.0)) is expected
+
+
+def test_a_long_silent_call_is_silent_and_not_idle() -> None:
+    row = "✻ Pondering… (esc to interrupt)"
+    assert state(evidence(row, quiet=10)) is PaneState.WORKING
+    assert state(evidence(row, quiet=31)) is PaneState.SILENT
+    assert state(evidence("x", signal=Signal("working"), quiet=31)) is PaneState.SILENT
+
+
+def test_a_pane_is_booting_until_it_has_come_to_rest_once() -> None:
+    clock = BootClock(100.0)
+    assert not clock.booted(100.9, 99.0, True, None, "")
+    assert not clock.booted(102.0, 101.0, True, None, "")
+    assert clock.booted(102.3, 101.0, True, None, "")
+    assert clock.booted(102.4, 102.4, True, None, "")
+    assert state(evidence("x", booted=False)) is PaneState.BOOTING
+
+
+def test_an_agent_that_draws_nothing_or_never_rests_is_started_in_the_end() -> None:
+    assert not BootClock(0.0).booted(2.9, 0.0, False, None, "")
+    assert BootClock(0.0).booted(3.0, 0.0, False, None, "")
+    assert not BootClock(0.0).booted(19.0, 19.0, True, None, "")
+    assert BootClock(0.0).booted(20.0, 20.0, True, None, "")
+    assert BootClock(0.0).booted(1.0, 1.0, True, Signal("idle"), "")
+
+
+@pytest.mark.parametrize(
+    ("row", "chrome"),
+    [
+        ("  ? for shortcuts", True),
+        ("╭──────────╮", True),
+        ("⣾ ⣽", True),
+        ("│ > text │", False),
+        ("Release-Notes: 2.1", True),
+        ("plain text", False),
+        ("", False),
+    ],
+)
+def test_footers_and_frames_are_chrome(row: str, chrome: bool) -> None:
+    assert is_chrome(row, DEFAULT_CHROME) is chrome
+
+
+@given(st.text())
+def test_shown_text_is_one_printable_bounded_line(text: str) -> None:
+    shown = plain(text)
+    assert len(shown) <= 240
+    assert all(c.isprintable() for c in shown)
+
+
+@given(
+    st.lists(st.text(alphabet="abc (y/n)?│❯1.>$ ", max_size=30), max_size=20).map(tuple),
+    st.tuples(st.integers(-2, 30), st.integers(0, 40)),
+    st.text(max_size=10),
+)
+def test_any_evidence_gives_a_state(
+    rows: tuple[str, ...], cursor: tuple[int, int], title: str
+) -> None:
+    assert state(evidence(*rows, cursor=cursor, title=title)) in PaneState

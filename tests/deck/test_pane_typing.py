@@ -1,0 +1,347 @@
+"""One injected line, step by step, against a simulated terminal and a clock that the test owns."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deck.pane.status import PaneState
+from deck.pane.typing import (
+    Done,
+    HumanLine,
+    LineKind,
+    OutcomeKind,
+    Sight,
+    Step,
+    Typist,
+    View,
+    Wait,
+    Write,
+    sanitize,
+    squeeze,
+)
+
+LINE = "Read .choragos/worker-task-coder.md for your task."
+
+
+class Agent:
+    """A make-believe agent: a transcript, a composer, and habits to be met."""
+
+    def __init__(self, *, swallow: int = 0, echo: bool = True, paste: bool = False) -> None:
+        self.transcript: list[str] = ["welcome"]
+        self.input = ""
+        self.swallow = swallow
+        self.echo = echo
+        self.state = PaneState.IDLE
+        self.certain = False
+        self.paste = paste
+        self.person = False
+        self.facts = 0
+        self.received: list[bytes] = []
+        self.submitted: list[str] = []
+        self.width = 60
+        self.boxed = False
+        self.limit: int | None = None
+        self.deaf = False
+
+    def write(self, data: bytes) -> None:
+        self.received.append(data)
+        if self.deaf:
+            return
+        text = data.decode().replace("\x1b[200~", "").replace("\x1b[201~", "")
+        if text == "\r":
+            if self.swallow:
+                self.swallow -= 1
+                return
+            self.submitted.append(self.input)
+            if self.echo:
+                self.transcript.append(f"> {self.input}")
+            self.input = ""
+            return
+        self.input += text
+
+    def view(self) -> View:
+        shown = self.input if self.echo else ""
+        room = self.width - 4 if self.boxed else self.width
+        body = "> " + shown
+        parts = [body[i : i + room] for i in range(0, len(body), room)] or [""]
+        cursor = (len(self.transcript) + len(parts) - 1, len(parts[-1]))
+        if self.boxed:
+            rows = ["╭" + "─" * (self.width - 2) + "╮"]
+            rows += [f"│ {p:<{room}} │" for p in parts]
+            rows += ["╰" + "─" * (self.width - 2) + "╯"]
+            cursor = (cursor[0] + 1, cursor[1] + 2)
+        else:
+            rows = parts
+        return View(
+            rows=(*self.transcript, *rows),
+            cursor=cursor,
+            state=self.state,
+            certain=self.certain,
+            bracketed_paste=self.paste,
+            person_typing=self.person,
+            facts=self.facts,
+            line_limit=self.limit,
+        )
+
+
+def drive(
+    typist: Typist, agent: Agent, now: float = 0.0, until: float = 60.0
+) -> tuple[Done | None, float]:
+    """Run the clock until the line is done or time is up."""
+    while now < until:
+        action = typist.step(now, agent.view())
+        if isinstance(action, Write):
+            agent.write(action.data)
+        elif isinstance(action, Wait):
+            assert action.seconds > 0
+            now += action.seconds
+        else:
+            return action, now
+    return None, now
+
+
+def finished(typist: Typist, agent: Agent) -> Done:
+    done, _ = drive(typist, agent)
+    assert done is not None
+    return done
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize("paste", [False, True])
+def test_text_and_enter_are_two_writes_and_the_line_is_proved(boxed: bool, paste: bool) -> None:
+    agent = Agent(paste=paste)
+    agent.boxed = boxed
+    typist = Typist(LINE * 3, LineKind.TASK, 0.0)
+    done, now = drive(typist, agent)
+    assert done is not None
+    assert done.outcome.kind is OutcomeKind.DELIVERED
+    assert done.outcome.verified
+    text = (LINE * 3).encode()
+    assert agent.received == [b"\x1b[200~" + text + b"\x1b[201~" if paste else text, b"\r"]
+    assert agent.submitted == [LINE * 3]
+    assert 0.2 <= now < 0.6
+    assert typist.step_reached is Step.PICKED_UP
+
+
+def test_an_enter_that_was_swallowed_is_repeated_once() -> None:
+    agent = Agent(swallow=1)
+    done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
+    assert (done.outcome.kind, done.outcome.enters) == (OutcomeKind.DELIVERED, 2)
+    assert agent.submitted == [LINE]
+
+
+def test_an_enter_is_never_sent_a_third_time() -> None:
+    agent = Agent(swallow=9)
+    done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
+    assert done.outcome.kind is OutcomeKind.UNVERIFIED
+    assert "still stands" in done.outcome.reason
+    assert agent.received.count(b"\r") == 2
+    assert len(agent.received) == 3
+
+
+@pytest.mark.parametrize(
+    "state",
+    [PaneState.BLOCKED, PaneState.BOOTING, PaneState.PAUSED, PaneState.SILENT],
+)
+@pytest.mark.parametrize("kind", list(LineKind))
+def test_nothing_is_written_while_the_pane_cannot_take_a_line(
+    state: PaneState, kind: LineKind
+) -> None:
+    agent = Agent()
+    agent.state = state
+    typist = Typist(LINE, kind, 0.0)
+    done, now = drive(typist, agent, until=600)
+    assert done is None
+    assert agent.received == []
+    assert state.value in typist.held
+    agent.state = PaneState.IDLE
+    done, _ = drive(typist, agent, now, now + 30)
+    assert done is not None
+    assert done.outcome.verified
+
+
+def test_a_busy_agent_that_says_so_keeps_the_line_waiting() -> None:
+    agent = Agent()
+    agent.state, agent.certain = PaneState.WORKING, True
+    done, _ = drive(Typist(LINE, LineKind.TASK, 0.0), agent, until=600)
+    assert done is None
+    assert agent.received == []
+
+
+def test_a_screen_that_merely_moves_is_not_believed_for_ever() -> None:
+    agent = Agent()
+    agent.state = PaneState.WORKING
+    done, now = drive(Typist(LINE, LineKind.TASK, 0.0), agent, until=60)
+    assert done is not None
+    assert 20 <= now < 22
+
+
+def test_a_persons_unfinished_line_is_not_written_into() -> None:
+    agent = Agent()
+    agent.person = True
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    done, now = drive(typist, agent, until=30)
+    assert done is None
+    assert agent.received == []
+    assert "person" in typist.held
+    agent.person = False
+    assert drive(typist, agent, now)[0] is not None
+
+
+def test_enter_is_not_sent_into_a_dialog_that_opened_in_between() -> None:
+    agent = Agent()
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    action = typist.step(0.0, agent.view())
+    assert isinstance(action, Write)
+    agent.write(action.data)
+    agent.state = PaneState.BLOCKED
+    done, now = drive(typist, agent, 0.01, 100)
+    assert done is None
+    assert agent.received == [LINE.encode()]
+    agent.state = PaneState.IDLE
+    done, _ = drive(typist, agent, now, now + 10)
+    assert done is not None
+    assert agent.submitted == [LINE]
+    assert done.outcome.injections == 1
+
+
+def test_a_text_that_the_dialog_swallowed_is_typed_again_when_it_has_closed() -> None:
+    agent = Agent()
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    assert isinstance(typist.step(0.0, agent.view()), Write)
+    agent.state = PaneState.BLOCKED
+    _, now = drive(typist, agent, 0.01, 5)
+    agent.state = PaneState.IDLE
+    done, _ = drive(typist, agent, now, now + 10)
+    assert done is not None
+    assert agent.submitted == [LINE]
+    assert done.outcome.injections == 2
+
+
+def test_a_second_enter_is_not_sent_when_a_dialog_answers_the_first() -> None:
+    agent = Agent(swallow=1)
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    now = 0.0
+    while not agent.received.count(b"\r"):
+        action = typist.step(now, agent.view())
+        if isinstance(action, Write):
+            agent.write(action.data)
+        else:
+            assert isinstance(action, Wait)
+            now += action.seconds
+    agent.state = PaneState.BLOCKED
+    done, _ = drive(typist, agent, now, now + 60)
+    assert done is not None
+    assert agent.received.count(b"\r") == 1
+    assert "blocked" in done.outcome.reason
+
+
+def test_a_boot_line_that_was_dropped_is_typed_again_and_never_a_third_time() -> None:
+    agent = Agent()
+    agent.deaf = True
+    typist = Typist(LINE, LineKind.BOOT, 0.0)
+    _, now = drive(typist, agent, until=2)
+    agent.deaf = False
+    done, _ = drive(typist, agent, now)
+    assert done is not None
+    assert (done.outcome.kind, done.outcome.injections) == (OutcomeKind.DELIVERED, 2)
+    assert agent.submitted == [LINE]
+    deaf = Agent()
+    deaf.deaf = True
+    done = finished(Typist(LINE, LineKind.BOOT, 0.0), deaf)
+    assert (done.outcome.kind, done.outcome.injections) == (OutcomeKind.UNVERIFIED, 2)
+
+
+def test_a_task_that_never_showed_is_not_typed_twice() -> None:
+    agent = Agent(echo=False)
+    done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
+    assert done.outcome.kind is OutcomeKind.UNVERIFIED
+    assert "never seen" in done.outcome.reason
+    assert agent.submitted == [LINE]
+
+
+def test_the_agents_own_word_proves_a_line_that_never_showed() -> None:
+    agent = Agent(echo=False)
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    now = 0.0
+    done = None
+    while done is None:
+        action = typist.step(now, agent.view())
+        if isinstance(action, Write):
+            agent.write(action.data)
+            agent.facts += action.data == b"\r"
+        elif isinstance(action, Wait):
+            now += action.seconds
+        else:
+            done = action
+    assert done.outcome.verified
+
+
+def test_an_agent_that_exits_ends_the_line_at_once() -> None:
+    agent = Agent()
+    agent.state = PaneState.EXITED
+    assert finished(Typist(LINE, LineKind.TASK, 0.0), agent).outcome.kind is OutcomeKind.REFUSED
+
+
+@pytest.mark.parametrize("line", ["", "  \r\n ", "\x1b\x07"])
+def test_an_empty_line_is_refused(line: str) -> None:
+    done = finished(Typist(line, LineKind.TASK, 0.0), Agent())
+    assert done.outcome.kind is OutcomeKind.REFUSED
+    assert "empty" in done.outcome.reason
+
+
+def test_a_line_that_the_terminal_would_cut_is_refused() -> None:
+    agent = Agent()
+    agent.limit = 4095
+    done = finished(Typist("x" * 4096, LineKind.TASK, 0.0), agent)
+    assert done.outcome.kind is OutcomeKind.REFUSED
+    assert agent.received == []
+
+
+@given(st.text())
+def test_a_line_is_one_line_of_printable_characters(text: str) -> None:
+    line = sanitize(text)
+    assert not any(c in line for c in "\r\n\t\x1b\x03\x7f\x9b")
+    assert sanitize(line) == line
+
+
+def test_a_paste_cannot_be_ended_from_inside() -> None:
+    assert sanitize("a\x1b[201~\rrm -rf /\n") == "a[201~ rm -rf /"
+
+
+@given(st.text(alphabet="abc def.│|─", min_size=1), st.integers(3, 30))
+def test_a_wrapped_and_boxed_text_squeezes_to_the_same(text: str, width: int) -> None:
+    rows = [text[i : i + width] for i in range(0, len(text), width)]
+    assert "".join(squeeze(f"│ {row:<{width}} │") for row in rows) == squeeze(text)
+
+
+def test_a_spinner_below_the_input_does_not_pass_for_a_submission() -> None:
+    agent = Agent()
+    agent.input = LINE
+    before = agent.view()
+    moved = replace(before, rows=(*before.rows, "✻ 12 tips"), cursor=(0, 0))
+    moved_on = replace(before, rows=(*before.rows, "✶ 13 tips"), cursor=(0, 0))
+    assert not Sight(LINE, moved_on).left_since(Sight(LINE, moved))
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_open"),
+    [
+        ([b"hel"], True),
+        ([b"hel", b"\r"], False),
+        ([b"hel", b"\x7f\x7f\x7f"], False),
+        ([b"hel", b"\x15"], False),
+        ([b"hel", b"\x1b"], False),
+        ([b"\x1b[A"], False),
+        ([b"\x1b[200~two\rlines\x1b[201~"], True),
+        ([b"y\r"], False),
+    ],
+)
+def test_a_persons_line_is_open_until_it_is_finished(keys: list[bytes], is_open: bool) -> None:
+    human = HumanLine()
+    for key in keys:
+        human.feed(key, 10.0)
+    assert human.open_at(11.0) is is_open
+    assert not human.open_at(80.0)
