@@ -108,6 +108,8 @@ class JsonPrefix:
         if at is _At.SCALAR:
             self._after()
             at = self._at
+        if at is _At.DONE and not self._strict:
+            at = _At.START  # JSON lines: one text after the other
         values = (_At.VALUE, _At.VALUE_OR_END, _At.START)
         if char in "{[" and at in values:
             self._stack.append(char)

@@ -194,7 +194,7 @@ def restore_string(text: str, restore: Callable[[str], str]) -> str:
         return text
     restored = restore(text)
     # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
-    if restored == text or text.lstrip()[:1] not in ("{", "[") or not _is_json(text):
+    if restored == text or text.lstrip()[:1] not in ("{", "["):
         return restored
     place = JsonPrefix(must_be_json=False)
     head, *rest = text.split("[")
@@ -220,14 +220,6 @@ def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
         members = [(restore(k), restore_free(v, restore)) for k, v in value.items()]
         return dict(distinct_keys(value, members))
     return value
-
-
-def _is_json(text: str) -> bool:
-    try:
-        loads_pairs(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def edit_json(text: str, editor: LeafEditor, key: str | None, depth: int) -> str | None:

@@ -417,6 +417,8 @@ def test_a_json_prefix_reader_ends_outside_every_string(value: Any, size: int, a
         ("Hello {", 0),
         ('[x "', 0),
         ('{"a":1}}"', 0),
+        ('{"a":1}\n{"b":"', 1),
+        ('{"a":1} and "', 0),
     ],
 )
 def test_the_depth_of_a_place_is_the_number_of_open_strings(text: str, depth: int) -> None:
