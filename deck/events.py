@@ -14,6 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -111,6 +112,20 @@ class EventLog:
         if written < len(data):
             # A full disk takes part of a line: end it, so that the next line stands alone.
             os.write(self._fd, b"\n")
+
+
+def append_event(path: Path, level: Level, msg: str, /, **fields: Value) -> None:
+    """Append one event from a command to a log that a session may be writing, if there is one.
+
+    Rotates nothing and creates nothing; a log that is missing or cannot be written is passed over.
+    """
+    line = format_event(datetime.now().astimezone(), level, msg, fields)
+    with suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.write(fd, line.encode("utf-8", "replace"))
+        finally:
+            os.close(fd)
 
 
 def format_event(time: datetime, level: str, msg: str, fields: dict[str, Value]) -> str:

@@ -1,0 +1,463 @@
+"""The doctor: will this team run here, and is it covered; each failure with what fixes it.
+
+Owns the checks. A check is a pure function from facts to findings; `collect` gathers the facts
+(files, PATH, environment, sockets, git) and is the only part that looks at the machine. Only a
+FAIL makes the command fail. Findings name variables and programs, never the values of variables.
+To add a check: one function and one line in CHECKS. `choragos doctor` calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from deck.agents import adapter_for
+from deck.checkpoints import Checkpoints, GitError
+from deck.config import Config, ConfigError, GatewayMode, Role, load_config
+from deck.gateway import Gateway
+from deck.roster import filtered, unenforced
+from deck.sessions import SOCKET_ENV, paths_for
+from shared.paths import UnsafeDirectory, is_path_safe_role
+from shared.telemetry import SCRAPE_LIMIT_BYTES
+
+#: The limit existing decks check; the kernel's own is 108 bytes on Linux, 104 on macOS.
+SOCKET_PATH_MAX: Final = 100
+#: CLIs known to take `--model` (contracts/deck.md section 1.15).
+_TAKE_MODEL: Final = ("claude", "agy", "codex")
+#: Variables that let an agent reach a provider past the gateway.
+PROVIDER_KEYS: Final = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "CODEX_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GROQ_API_KEY",
+    "XAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+)
+#: Variables that send Claude Code to another provider, whatever its base URL says.
+_DETOURS: Final = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+#: CLIs that take their base URL from a file of their own (contracts/clients.md section 2).
+_ROUTED_BY_FILE: Final = {
+    "opencode": "set provider options.baseURL in opencode.json",
+    "pi": "set the base URL in ~/.pi/agent/models.json",
+}
+#: CLIs that are routed by a variable which is not the default one.
+_ROUTED_BY_VARIABLE: Final = {
+    "qwen": ("OPENAI_BASE_URL",),
+    "aider": ("ANTHROPIC_API_BASE", "OPENAI_API_BASE"),
+}
+_PROBE_SECONDS: Final = 1.0
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+class GatewayState(StrEnum):
+    """What answers at the gateway's address."""
+
+    NOTHING = "nothing"
+    FOREIGN = "foreign"
+    NOT_READY = "not ready"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report."""
+
+    level: Level
+    name: str
+    message: str
+
+    def line(self) -> str:
+        """Return the finding as existing decks print it."""
+        return f"{self.level:<4}  {self.name:<14} {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the checks look at. `programs` maps a command to its full path where it has one."""
+
+    config: Config | None
+    config_problem: str = ""
+    directory: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    socket: str = ""
+    socket_problem: str = ""
+    term: str = ""
+    gateway: GatewayState = GatewayState.NOTHING
+    gateway_reason: str = ""
+    repository: str = ""
+    repository_problem: str = ""
+    #: By role, the names (never the values) of the variables it would see.
+    variables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """Return every finding, in the order of CHECKS."""
+    return [finding for check in CHECKS for finding in check(facts)]
+
+
+def check_config(facts: Facts) -> list[Finding]:
+    """The team file loads; its warnings; what it asks for that is not enforced yet."""
+    config = facts.config
+    if config is None:
+        return [Finding(Level.FAIL, "config", facts.config_problem)]
+    if config.path is None:
+        found = [_ok("config", "no .choragos.toml here: the built-in team (`choragos init`)")]
+    else:
+        found = [_ok("config", f"{config.path}: {len(config.roles)} role(s)")]
+    found += [_warn("config", warning) for warning in config.warnings]
+    found += [_warn("config", sentence) for sentence in unenforced(config)]
+    starts = [role.name for role in config.roles if role.start]
+    if not starts:
+        found.append(
+            _warn("config", f"no role has start = true; {config.start_role.name} gets the reports "
+                            "but no start brief: set it on the orchestrator")
+        )  # fmt: skip
+    if len(starts) > 1:
+        found.append(
+            _warn("config", f"start = true on {', '.join(starts)}; only {starts[0]} counts: "
+                            "remove the others")
+        )  # fmt: skip
+    names = [role.name for role in config.roles]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        found.append(_warn("config", f"two roles are named {name!r}; give each its own name"))
+    if "" in names:
+        found.append(_warn("config", "a role has no name; nothing can be delegated to it"))
+    return found
+
+
+def check_commands(facts: Facts) -> list[Finding]:
+    """Each role's command is on PATH."""
+    found = []
+    for role in _roles(facts):
+        place = facts.programs.get(role.command)
+        if not role.command:
+            found.append(_fail(_of(role), "has no command; add command = to its [[roles]] table"))
+        elif place is None:
+            found.append(
+                _fail(_of(role), f"{role.command} is not on PATH; install it or correct command")
+            )
+        else:
+            found.append(_ok(_of(role), place))
+    return found
+
+
+def check_models(facts: Facts) -> list[Finding]:
+    """A model is passed only to a CLI known to take it."""
+    return [
+        _warn(
+            _of(role),
+            f"its model is passed as {role.model_flag}, which {_program(role)} may not take; "
+            'check, and set model_flag ("" = do not pass it)',
+        )
+        for role in _roles(facts)
+        if role.model and role.model_flag == "--model" and _program(role) not in _TAKE_MODEL
+    ]
+
+
+def check_judges(facts: Facts) -> list[Finding]:
+    """A judge that is the same program and model as the role it judges shares its blind spots."""
+    found = []
+    for role in _roles(facts):
+        judge = facts.config.role(role.judge) if facts.config and role.judge else None
+        if judge is not None and (judge.command, judge.model) == (role.command, role.model):
+            found.append(
+                _warn(_of(role), f"its judge {judge.name} runs the same command and model; "
+                                 "choose another model")
+            )  # fmt: skip
+    return found
+
+
+def check_ownership(facts: Facts) -> list[Finding]:
+    """No prompt names a file that another role owns."""
+    return [
+        _warn(
+            _of(role),
+            f"its prompt names {path}, which {owner.name} owns; if it should only read it, say so",
+        )
+        for owner in _roles(facts)
+        for path in owner.owns_files
+        for role in _roles(facts)
+        if role is not owner and path in role.prompt_template
+    ]
+
+
+def check_worktrees(facts: Facts) -> list[Finding]:
+    """Roles with a worktree need a repository."""
+    return [
+        _fail(_of(role), f"worktree = true needs a git repository: {facts.repository_problem}")
+        for role in _roles(facts)
+        if role.worktree and facts.repository_problem
+    ]
+
+
+def check_socket(facts: Facts) -> list[Finding]:
+    """The control socket can be made."""
+    if facts.socket_problem:
+        return [_fail("socket", facts.socket_problem)]
+    length = len(os.fsencode(facts.socket))
+    if length > SOCKET_PATH_MAX:
+        return [
+            _fail("socket", f"its path has {length} bytes, {SOCKET_PATH_MAX} are possible; set "
+                            f"XDG_RUNTIME_DIR or {SOCKET_ENV} to a shorter path")
+        ]  # fmt: skip
+    return [_ok("socket", facts.socket)]
+
+
+def check_terminal(facts: Facts) -> list[Finding]:
+    """The terminal can draw."""
+    if facts.term in ("", "dumb"):
+        shown = facts.term or "empty"
+        return [
+            _fail("terminal", f"TERM is {shown}; set it, for example: export TERM=xterm-256color")
+        ]
+    return [_ok("terminal", f"TERM={facts.term}")]
+
+
+def check_gateway(facts: Facts) -> list[Finding]:
+    """The gateway runs, or will be started, or its absence is known to be meant."""
+    if facts.config is None:
+        return []
+    sphragis = facts.config.sphragis
+    if sphragis.mode is GatewayMode.OFF:
+        return [_warn("gateway", "disabled: prompts go to the providers unscanned and unrecorded")]
+    if facts.gateway is GatewayState.READY:
+        return [_ok("gateway", f"ready at {sphragis.addr}"), *_fail_open(facts)]
+    required = sphragis.mode is GatewayMode.REQUIRED
+    if facts.gateway is GatewayState.FOREIGN:
+        return [
+            _fail("gateway", f"something else than a gateway answers at {sphragis.addr}; stop it, "
+                             "or set addr in [sphragis]")
+        ]  # fmt: skip
+    if facts.gateway is GatewayState.NOT_READY:
+        level = Level.FAIL if required else Level.WARN
+        return [
+            Finding(level, "gateway", f"at {sphragis.addr} it is not ready: "
+                                      f"{facts.gateway_reason}; `sphragis status` says more")
+        ]  # fmt: skip
+    place = facts.programs.get(sphragis.command)
+    if place is not None:
+        return [_ok("gateway", f"{place}: started with the session"), *_fail_open(facts)]
+    if required:
+        return [
+            _fail("gateway", f"{sphragis.command} is not on PATH and nothing answers at "
+                             f"{sphragis.addr}; install it or correct command in [sphragis]")
+        ]  # fmt: skip
+    return [
+        _warn("gateway", f"{sphragis.command} is not on PATH: the team runs without it, unscanned; "
+                         "install it, and set enabled = true in [sphragis] to insist")
+    ]  # fmt: skip
+
+
+def check_routing(facts: Facts) -> list[Finding]:
+    """Nothing leads an agent past the gateway."""
+    if facts.config is None or facts.config.sphragis.mode is GatewayMode.OFF:
+        return []
+    return [
+        _warn(_of(role), sentence)
+        for role in facts.config.roles
+        for sentence in bypasses(role, facts.variables.get(role.name, frozenset()))
+    ]
+
+
+def bypasses(role: Role, variables: frozenset[str]) -> list[str]:
+    """Return a sentence for each way a role's model calls could miss the gateway.
+
+    `variables` are the names of the variables the role sees.
+    """
+    found = []
+    keys = [name for name in PROVIDER_KEYS if name in variables]
+    if keys:
+        found.append(
+            f"sees {', '.join(keys)} and so could call the provider past the gateway; keep the key "
+            "in the gateway, or list it in env_deny"
+        )
+    detours = [name for name in _DETOURS if name in variables and _program(role) == "claude"]
+    if detours:
+        found.append(f"{', '.join(detours)} sends it past the gateway; list it in env_deny")
+    program = _program(role)
+    if program in _ROUTED_BY_FILE:
+        found.append(f"{program} ignores base URL variables; {_ROUTED_BY_FILE[program]}")
+    wanted = _ROUTED_BY_VARIABLE.get(program)
+    if wanted and not set(wanted) & {*role.base_url_env, *adapter_for(role.command).url_env}:
+        found.append(f"{program} reads {' or '.join(wanted)}; list it in base_url_env")
+    if not is_path_safe_role(role.name):
+        found.append(
+            "its name cannot be part of a URL, so its calls are not counted as its own; use "
+            "letters, digits, '.', '_' and '-'"
+        )
+    return found
+
+
+def check_checkpoints(facts: Facts) -> list[Finding]:
+    """Deliveries can be undone."""
+    if facts.config is not None and not facts.config.checkpoints.enabled:
+        return [_ok("checkpoints", "disabled in [checkpoints]; `rollback` has nothing to go to")]
+    if facts.repository_problem:
+        return [_warn("checkpoints", facts.repository_problem)]
+    return [_ok("checkpoints", f"git repository {facts.repository}")]
+
+
+CHECKS: Final[tuple[Callable[[Facts], list[Finding]], ...]] = (
+    check_config,
+    check_commands,
+    check_models,
+    check_judges,
+    check_ownership,
+    check_worktrees,
+    check_socket,
+    check_terminal,
+    check_gateway,
+    check_routing,
+    check_checkpoints,
+)
+
+
+def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Facts:
+    """Gather the facts for the team of `config_path` (or the default) in `cwd`. Never raises."""
+    config, config_problem = None, ""
+    try:
+        config = load_config(config_path, cwd)
+    except ConfigError as failure:
+        config_problem = str(failure)
+    socket, socket_problem = _socket(str(cwd), environ)
+    state, reason = (GatewayState.NOTHING, "")
+    if config is not None and config.sphragis.mode is not GatewayMode.OFF:
+        state, reason = _gateway(config)
+    repository, repository_problem = _repository(cwd)
+    roles = config.roles if config is not None else ()
+    commands = {role.command for role in roles} | ({config.sphragis.command} if config else set())
+    path = environ.get("PATH")
+    return Facts(
+        config=config,
+        config_problem=config_problem,
+        directory=str(cwd),
+        programs={
+            command: place
+            for command in commands
+            if command and (place := shutil.which(command, path=path)) is not None
+        },
+        socket=socket,
+        socket_problem=socket_problem,
+        term=environ.get("TERM", ""),
+        gateway=state,
+        gateway_reason=reason,
+        repository=repository,
+        repository_problem=repository_problem,
+        variables={role.name: frozenset(filtered(environ, role)) for role in roles},
+    )
+
+
+def _socket(directory: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    try:
+        path = paths_for(directory, environ).socket
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except UnsafeDirectory as problem:
+        return "", str(problem)
+    except OSError as failure:
+        return "", (
+            f"its directory cannot be written ({failure.strerror}); set XDG_RUNTIME_DIR to a "
+            "directory of yours"
+        )
+    return str(path), ""
+
+
+def _gateway(config: Config) -> tuple[GatewayState, str]:
+    """Ask the gateway's address whether it is ready and whether it is a gateway at all."""
+    gateway = Gateway(config.sphragis, log=Path(os.devnull))
+
+    async def probe() -> tuple[bool, str]:
+        found = await gateway.probe()
+        await gateway.stop()  # closes its client; it started nothing
+        return found.ready, found.reason
+
+    ready, reason = asyncio.run(probe())
+    status, body = _get(gateway.host, gateway.port, "/readyz")
+    if status == 0:
+        return GatewayState.NOTHING, reason
+    if not (_says_ready(body) or b"sphragis_" in _get(gateway.host, gateway.port, "/metrics")[1]):
+        return GatewayState.FOREIGN, ""
+    return (GatewayState.READY, "") if ready else (GatewayState.NOT_READY, reason)
+
+
+def _says_ready(body: bytes) -> bool:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and "ready" in answer
+
+
+def _get(host: str, port: str, path: str) -> tuple[int, bytes]:
+    """Return status and body of a GET, status 0 when nothing answers."""
+    try:
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_PROBE_SECONDS)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read(SCRAPE_LIMIT_BYTES)
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException):
+        return 0, b""
+
+
+def _repository(cwd: Path) -> tuple[str, str]:
+    try:
+        return str(Checkpoints(cwd).repo.top), ""
+    except GitError as failure:
+        return "", str(failure)
+
+
+def _fail_open(facts: Facts) -> list[Finding]:
+    if facts.config is None or facts.config.sphragis.fail_closed:
+        return []
+    return [_warn("gateway", "fail_closed = false: work goes on unscanned while it is down")]
+
+
+def _roles(facts: Facts) -> tuple[Role, ...]:
+    return facts.config.roles if facts.config is not None else ()
+
+
+def _program(role: Role) -> str:
+    return os.path.basename(role.command)
+
+
+def _of(role: Role) -> str:
+    return f"role {role.name}"
+
+
+def _ok(name: str, message: str) -> Finding:
+    return Finding(Level.OK, name, message)
+
+
+def _warn(name: str, message: str) -> Finding:
+    return Finding(Level.WARN, name, message)
+
+
+def _fail(name: str, message: str) -> Finding:
+    return Finding(Level.FAIL, name, message)

@@ -1,0 +1,270 @@
+"""The doctor: each check as a pure function of facts, and the facts gathered from this machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from deck import doctor
+from deck.config import CheckpointsConfig, Config, Role, SphragisConfig
+from deck.doctor import Facts, Finding, GatewayState, Level, bypasses, collect, diagnose
+
+LEAD = Role(name="lead", command="claude", start=True)
+TEAM = Config(
+    roles=(LEAD, Role(name="coder", command="sh")),
+    sphragis=SphragisConfig(enabled=True),
+    path=Path("/w/.choragos.toml"),
+)
+WELL = Facts(
+    config=TEAM,
+    directory="/w",
+    programs={"claude": "/bin/claude", "sh": "/bin/sh", "sphragis": "/bin/sphragis"},
+    socket="/run/choragos-0/0.sock",
+    term="xterm-256color",
+    gateway=GatewayState.READY,
+    repository="/w",
+)
+
+
+def lines(facts: Facts) -> list[str]:
+    return [finding.line() for finding in diagnose(facts)]
+
+
+def team(*roles: Role, **changes: object) -> Config:
+    return replace(TEAM, roles=(LEAD, *roles), **changes)  # type: ignore[arg-type]
+
+
+def only(facts: Facts, level: Level) -> Finding:
+    found = [finding for finding in diagnose(facts) if finding.level is level]
+    assert len(found) == 1, [finding.line() for finding in found]
+    return found[0]
+
+
+def test_a_healthy_team_is_all_ok_line_by_line() -> None:
+    assert lines(WELL) == [
+        "OK    config         /w/.choragos.toml: 2 role(s)",
+        "OK    role lead      /bin/claude",
+        "OK    role coder     /bin/sh",
+        "OK    socket         /run/choragos-0/0.sock",
+        "OK    terminal       TERM=xterm-256color",
+        "OK    gateway        ready at 127.0.0.1:8787",
+        "OK    checkpoints    git repository /w",
+    ]
+
+
+def test_a_file_that_does_not_load_is_a_failure_and_its_warnings_are_warnings() -> None:
+    broken = replace(WELL, config=None, config_problem="x.toml: bad; fix it.")
+    assert only(broken, Level.FAIL).line() == "FAIL  config         x.toml: bad; fix it."
+    warned = replace(WELL, config=replace(TEAM, warnings=("x.toml: unknown key y; remove it",)))
+    assert only(warned, Level.WARN).message == "x.toml: unknown key y; remove it"
+
+
+def test_what_is_accepted_but_not_enforced_is_said() -> None:
+    facts = replace(WELL, config=team(Role(name="coder", command="sh", fresh=True)))
+    assert "fresh" in only(facts, Level.WARN).message
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [
+        ((Role(name="a", command="sh"),), "no role has start = true"),
+        ((LEAD, Role(name="b", command="sh", start=True)), "only lead counts"),
+        ((LEAD, Role(name="b", command="sh"), Role(name="b", command="sh")), "two roles are named"),
+        ((LEAD, Role(name="x", command="sh", judge="")), ""),
+    ],
+)
+def test_an_odd_roster_is_a_warning(roles: tuple[Role, ...], says: str) -> None:
+    facts = replace(WELL, config=replace(TEAM, roles=roles))
+    if says:
+        assert says in only(facts, Level.WARN).message
+    else:
+        assert all(finding.level is Level.OK for finding in diagnose(facts))
+
+
+def test_a_command_that_is_missing_or_not_on_path_fails_with_the_fix() -> None:
+    facts = replace(WELL, config=team(Role(name="a", command="codexx"), Role(name="b")))
+    assert [f.line() for f in diagnose(facts) if f.level is Level.FAIL] == [
+        "FAIL  role a         codexx is not on PATH; install it or correct command",
+        "FAIL  role b         has no command; add command = to its [[roles]] table",
+    ]
+
+
+def test_a_model_for_an_unknown_program_is_a_warning() -> None:
+    facts = replace(WELL, config=team(Role(name="a", command="sh", model="m")))
+    assert "model_flag" in only(facts, Level.WARN).message
+    for role in (
+        Role(name="a", command="sh", model="m", model_flag="-m"),
+        Role(name="a", command="sh", model="m", model_flag=""),
+        Role(name="a", command="claude", model="m"),
+    ):
+        assert not doctor.check_models(replace(WELL, config=team(role)))
+
+
+def test_a_judge_like_the_judged_is_a_warning() -> None:
+    coder = Role(name="coder", command="claude", model="m", judge="twin")
+    facts = replace(WELL, config=team(coder, Role(name="twin", command="claude", model="m")))
+    assert len(doctor.check_judges(facts)) == 1
+    other = replace(WELL, config=team(coder, Role(name="twin", command="agy", model="m")))
+    assert not doctor.check_judges(other)
+
+
+def test_a_prompt_that_names_another_roles_file_is_a_warning() -> None:
+    owner = Role(name="docs", command="sh", owns_files=("README.md",))
+    writer = Role(name="coder", command="sh", prompt_template="Update README.md too.")
+    found = doctor.check_ownership(replace(WELL, config=team(owner, writer)))
+    assert [(finding.level, finding.name) for finding in found] == [(Level.WARN, "role coder")]
+
+
+def test_a_socket_path_that_is_too_long_or_a_directory_that_cannot_be_written_fails() -> None:
+    assert not [f for f in doctor.check_socket(replace(WELL, socket="x" * 100)) if f.level != "OK"]
+    long = only(replace(WELL, socket="é" * 51), Level.FAIL)
+    assert "102 bytes" in long.message
+    assert "XDG_RUNTIME_DIR" in long.message
+    assert only(replace(WELL, socket_problem="no"), Level.FAIL).message == "no"
+
+
+@pytest.mark.parametrize("term", ["", "dumb"])
+def test_a_terminal_that_cannot_draw_fails(term: str) -> None:
+    assert "export TERM=" in only(replace(WELL, term=term), Level.FAIL).message
+
+
+@pytest.mark.parametrize(
+    ("enabled", "state", "on_path", "level"),
+    [
+        (False, GatewayState.NOTHING, True, Level.WARN),
+        (None, GatewayState.READY, False, Level.OK),
+        (None, GatewayState.NOTHING, True, Level.OK),
+        (None, GatewayState.NOTHING, False, Level.WARN),
+        (None, GatewayState.NOT_READY, True, Level.WARN),
+        (None, GatewayState.FOREIGN, True, Level.FAIL),
+        (True, GatewayState.READY, False, Level.OK),
+        (True, GatewayState.NOTHING, True, Level.OK),
+        (True, GatewayState.NOTHING, False, Level.FAIL),
+        (True, GatewayState.NOT_READY, True, Level.FAIL),
+        (True, GatewayState.FOREIGN, True, Level.FAIL),
+    ],
+)
+def test_the_gateway_check_follows_how_much_the_team_depends_on_it(
+    enabled: bool | None, state: GatewayState, on_path: bool, level: Level
+) -> None:
+    config = replace(TEAM, sphragis=SphragisConfig(enabled=enabled))
+    programs = dict(WELL.programs) if on_path else {"claude": "/c", "sh": "/s"}
+    facts = replace(WELL, config=config, gateway=state, programs=programs)
+    assert [finding.level for finding in doctor.check_gateway(facts)] == [level]
+
+
+def test_failing_open_is_a_warning() -> None:
+    config = replace(TEAM, sphragis=SphragisConfig(enabled=True, fail_closed=False))
+    assert "fail_closed = false" in only(replace(WELL, config=config), Level.WARN).message
+
+
+def test_checkpoints_off_is_fine_and_no_repository_is_a_warning() -> None:
+    off = replace(TEAM, checkpoints=CheckpointsConfig(enabled=False))
+    assert all(f.level is Level.OK for f in diagnose(replace(WELL, config=off)))
+    facts = replace(WELL, repository="", repository_problem="not a repository; run git init.")
+    assert only(facts, Level.WARN).name == "checkpoints"
+    tree = replace(facts, config=team(Role(name="coder", command="sh", worktree=True)))
+    assert only(tree, Level.FAIL).name == "role coder"
+
+
+@pytest.mark.parametrize(
+    ("role", "variables", "says"),
+    [
+        (LEAD, {"ANTHROPIC_API_KEY"}, "ANTHROPIC_API_KEY"),
+        (LEAD, {"CLAUDE_CODE_USE_BEDROCK"}, "past the gateway"),
+        (Role(name="a", command="/x/opencode"), set(), "opencode.json"),
+        (Role(name="a", command="qwen"), set(), "OPENAI_BASE_URL"),
+        (Role(name="a b", command="sh"), set(), "part of a URL"),
+    ],
+)
+def test_each_way_past_the_gateway_is_named(role: Role, variables: set[str], says: str) -> None:
+    found = bypasses(role, frozenset(variables))
+    assert len(found) == 1
+    assert says in found[0]
+
+
+def test_what_is_routed_is_not_warned_about() -> None:
+    assert bypasses(LEAD, frozenset({"PATH", "HOME"})) == []
+    assert bypasses(Role("q", "qwen", base_url_env=("OPENAI_BASE_URL",)), frozenset()) == []
+    assert bypasses(Role("c", "codex"), frozenset()) == []
+    assert bypasses(Role("g", "gemini"), frozenset()) == []
+
+
+def test_the_bypass_check_sees_only_what_the_roles_filters_let_through(tmp_path: Path) -> None:
+    (tmp_path / ".choragos.toml").write_text(
+        '[[roles]]\nname = "lead"\ncommand = "sh"\nstart = true\n'
+        '[[roles]]\nname = "coder"\ncommand = "sh"\nenv_deny = ["OPENAI_*"]\n'
+        '[sphragis]\naddr = "127.0.0.1:1"\n'
+    )
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "TERM": "xterm",
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "OPENAI_API_KEY": "sk-secret-value",
+    }
+    facts = collect(None, tmp_path, environ)
+    found = [finding.line() for finding in diagnose(facts)]
+    assert sum("OPENAI_API_KEY" in line for line in found) == 1
+    assert not any("sk-secret-value" in line for line in found)
+    assert facts.gateway is GatewayState.NOTHING
+    assert "git init" in facts.repository_problem
+    assert facts.socket.startswith(str(tmp_path))
+
+
+@contextmanager
+def http_server(answers: dict[str, tuple[int, bytes]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers.get(self.path, (404, b"no"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answers", "state"),
+    [
+        ({"/readyz": (200, json.dumps({"ready": True}).encode())}, GatewayState.READY),
+        (
+            {"/readyz": (503, json.dumps({"ready": False, "reasons": ["disk full"]}).encode())},
+            GatewayState.NOT_READY,
+        ),
+        ({"/metrics": (200, b"# HELP sphragis_tokens_total x\n")}, GatewayState.READY),
+        ({"/": (200, b"hello")}, GatewayState.FOREIGN),
+    ],
+)
+def test_what_answers_at_the_address_is_recognized(
+    tmp_path: Path, answers: dict[str, tuple[int, bytes]], state: GatewayState
+) -> None:
+    with http_server(answers) as address:
+        (tmp_path / ".choragos.toml").write_text(
+            f'[[roles]]\nname = "a"\ncommand = "sh"\n[sphragis]\naddr = "{address}"\n'
+        )
+        facts = collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)})
+    assert facts.gateway is state
+    if state is GatewayState.NOT_READY:
+        assert "disk full" in facts.gateway_reason
+
+
+def test_a_broken_team_file_still_lets_the_other_checks_run(tmp_path: Path) -> None:
+    (tmp_path / ".choragos.toml").write_text("roles = 1")
+    found = diagnose(collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)}))
+    assert [finding.name for finding in found] == ["config", "socket", "terminal", "checkpoints"]
