@@ -245,7 +245,8 @@ async def _listen(
         handle_signals=False,
         handler_cancellation=True,
         keepalive_timeout=CLIENT_KEEP_ALIVE,
-        shutdown_timeout=GRACE,
+        # aiohttp waits twice this long before it ends a handler.
+        shutdown_timeout=GRACE / 2,
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from gateway.errors import GatewayError
-from shared.ledger import LedgerError, Verdict, verify_path
+from shared.ledger import Finding, LedgerError, Status, Verdict, verify_path
 
 #: Findings printed in full; the rest are counted.
 SHOWN: Final = 20
@@ -40,6 +40,8 @@ def verify_and_print(path: Path, *, as_json: bool, vkey: str | None) -> int:
             verdict = verify_path(path, vkey=vkey, progress=progress)
     except (LedgerError, OSError, ValueError) as wrong:
         raise VerifyUsage(str(wrong)) from wrong
+    if verdict.status is Status.USAGE:
+        raise VerifyUsage(verdict.findings[0].sentence)
     if as_json:
         print(orjson.dumps(verdict.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -53,16 +55,23 @@ def _print(verdict: Verdict) -> None:
     else:
         print(f"{verdict.status.upper()}: {verdict.records} records read", file=sys.stderr)
     for finding in verdict.findings[:SHOWN]:
-        place = "" if finding.seq is None else f"record {finding.seq}: "
-        print(f"{place}{finding.sentence} [{finding.code}]", file=sys.stderr)
-    if len(verdict.findings) > SHOWN:
-        print(f"and {len(verdict.findings) - SHOWN} more findings", file=sys.stderr)
+        print(_line(finding), file=sys.stderr)
+    hidden = len(verdict.findings[SHOWN:]) + verdict.more
+    if hidden:
+        print(f"and {hidden} more findings", file=sys.stderr)
+    for note in verdict.notes[:SHOWN]:
+        print(f"note: {_line(note)}", file=sys.stderr)
     if verdict.root:
         print(f"merkle_root: {verdict.root}")
     if verdict.checkpoint:
         print("checkpoint:")
         for line in verdict.checkpoint.strip().split("\n"):
             print(f"  {line}")
+
+
+def _line(finding: Finding) -> str:
+    place = "" if finding.seq is None else f"record {finding.seq}: "
+    return f"{place}{finding.sentence} [{finding.code}]"
 
 
 @contextlib.contextmanager
