@@ -54,13 +54,13 @@ def demo_canaries() -> tuple[Canary, ...]:
     card = luhn_complete("4539" + "5787" + "6362" + "148")
     grouped = " ".join(card[i : i + 4] for i in range(0, 16, 4))
     return (
-        Canary("e-mail", "eleni.papadaki" + "@" + "harbour.example.com"),
+        Canary("e-mail", "e.papadaki" + "@" + "harbour.example.com"),
         # The block the British regulator keeps for drama: valid, and nobody's.
         Canary("phone", "+44 " + "20 7946 " + "0958"),
         Canary("card", grouped),
         Canary("IBAN", iban("DE", "50010517" + "5407324931")),
         Canary("database password", "tide" + "-Lantern" + "-8842" + "-quay", secret=True),
-        Canary("API key", "sk-" + "proj-" + "Qm7vT2xR9pLw" + "4ZcN8bKd3HsYf6Ga", secret=True),
+        Canary("API key", "sk-" + "proj-" + "Qm7vT2xR9p" + "Lw4ZcN8bKd", secret=True),
     )
 
 
