@@ -90,7 +90,7 @@ _ID_SHAPE: Final = re.compile(
 _SEALED: Final = frozenset(
     ("signature", "encrypted_content", "encrypted_index", "encrypted_stdout")
 )
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*={0,2}\s*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*+={0,2}+[\r\n]*+")
 
 #: Tags: lower-case words out of a fixed set of the API. Anything else under these names is text.
 _TAGS: Final = frozenset(("type", "role", "ttl", "media_type"))
@@ -243,7 +243,7 @@ class _RequestWalk:
         self._report = report
 
     def fields(self, node: dict[str, Any], place: Location) -> dict[str, Any]:
-        """Redact an object of the API's schema; unknown members are scanned like known ones."""
+        """Redact an object of the API's schema; unknown members are free-form data."""
         members: list[tuple[str, Any]] = []
         same = True
         for position, (name, value) in enumerate(node.items()):
@@ -270,13 +270,15 @@ class _RequestWalk:
         return self._any(name, value, place)
 
     def _any(self, name: str, value: Any, place: Location) -> Any:
-        """Redact a value the schema says nothing about."""
+        """Redact an object or list of the schema; of what the schema does not know, everything."""
+        if name and name not in _FIELDS:
+            return self._scan.free(value, name)
         if isinstance(value, dict):
             return self.fields(value, place)
         if isinstance(value, list):
             return same_or_new(value, [self._item(name, v, place, n) for n, v in enumerate(value)])
         # A number: the API's own counts are small, anything longer is somebody's data.
-        return self._scan.free(value, name if name not in _FIELDS else None)
+        return self._scan.free(value)
 
     def _item(self, name: str, item: Any, place: Location, number: int) -> Any:
         if isinstance(item, str):

@@ -404,6 +404,24 @@ def test_structural_values_are_not_shown_to_the_engine(field: str, value: str) -
     assert redactor.shown == []
 
 
+def test_what_the_schema_does_not_know_is_free_form_and_never_refused() -> None:
+    unknown = {"content": [{"type": "later", C: C}], "source": {"type": "git"}, "id": C}
+    out = redact({"later": unknown, "messages": [{"role": "user", "content": "", "x": unknown}]})
+    scanned = {"content": [{"type": "later", T: T}], "source": {"type": "git"}, "id": T}
+    assert out == {"later": scanned, "messages": [{"role": "user", "content": "", "x": scanned}]}
+
+
+@pytest.mark.parametrize(
+    "tail", ["\n" * 200_000 + "*", "=" * 200_000, "} " * 100_000, "\\" * 200_000]
+)
+@pytest.mark.parametrize("head", ["", "[", '{"', "\n[", "data:x;base64,"])
+def test_no_pattern_of_the_walk_takes_quadratic_time(head: str, tail: str) -> None:
+    # With a quadratic pattern one of these takes minutes.
+    text = head + tail
+    out = redact({"later": text, "mcp_servers": [{"url": f"https://{text}", "signature": text}]})
+    assert out["later"] == text
+
+
 @pytest.mark.parametrize("body", [[], "x", 1, None])
 def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     with pytest.raises(WireRefused, match="object"):
