@@ -306,7 +306,10 @@ class Pane:
         if self._active is not None and self._active.typist.under_way:
             self._held_input.append(data)
             return
-        self._human.feed(data, self._clock())
+        if self.state is PaneState.BLOCKED:
+            self._human.clear()  # keys that answer a dialog begin no line
+        else:
+            self._human.feed(data, self._clock())
         self._process.write(data)
 
     @property

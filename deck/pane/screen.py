@@ -77,7 +77,8 @@ _HOME: Final = _Saved(0, 0, PLAIN, False, False, False, False)
 class Screen(pyte.Screen):
     """A terminal screen of `columns` x `lines` with `history` packed lines above it.
 
-    `on_reply` receives the bytes to send back to the program. Without it they collect in `replies`.
+    `on_reply` receives the bytes to send back to the program, once a feed at most. Without it they
+    collect in `replies`.
     """
 
     def __init__(
@@ -114,6 +115,13 @@ class Screen(pyte.Screen):
         """Take the next output bytes. Never raises, whatever they are."""
         self._answered = 0
         self._tokenizer.feed(data)
+        if self._on_reply is not None and self.replies:
+            answer = b"".join(self.replies)
+            self.replies.clear()
+            with contextlib.suppress(
+                Exception
+            ):  # an answer that cannot be sent is no reason to stop
+                self._on_reply(answer)
 
     def rows(self) -> list[str]:
         """The visible rows, right-trimmed."""
@@ -1010,12 +1018,7 @@ class Screen(pyte.Screen):
         self._answered += 1
         if self._answered > REPLIES_PER_FEED:
             return
-        data = text.encode()
-        if self._on_reply is None:
-            self.replies.append(data)
-            return
-        with contextlib.suppress(Exception):  # an answer that cannot be sent must not stop output
-            self._on_reply(data)
+        self.replies.append(text.encode())
 
     def _da1(self, p: tuple[int, ...]) -> None:
         if p[0] == 0:

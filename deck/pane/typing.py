@@ -212,6 +212,10 @@ class HumanLine:
             elif byte >= 0x20:
                 self._length += 1
 
+    def clear(self) -> None:
+        """Forget the line: what was typed went elsewhere."""
+        self._length = 0
+
     def open_at(self, now: float) -> bool:
         return self._length > 0 and now - self._at < PERSON_SECONDS
 
