@@ -276,7 +276,7 @@ def _verify(source: _Source, given: VerifierKey | None, progress: Progress) -> V
     meter, previous = _Meter(total, progress), NO_SEAL
     for index, (path, size) in enumerate(source.segments):
         last = index == len(source.segments) - 1
-        _begin_segment(source, walker, path, first=index == 0)
+        previous = _begin_segment(source, walker, path, previous)
         _walk_segment(path, size, walker, meter)
         walker.finish(*((source.head, source.head_note) if last else ()))
         previous = _end_segment(source, walker, path, previous, last=last)
@@ -289,28 +289,28 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _begin_segment(source: _Source, walker: Walker, path: Path, *, first: bool) -> None:
-    """Start where the file name says, with the signed frontier of the seal before it."""
+def _begin_segment(source: _Source, walker: Walker, path: Path, previous: str) -> str:
+    """Start where the file's name says; over a gap, with what the seal before it signs. Return
+    the digest that the next seal must name as the previous one."""
     start = first_of(path)
     if start is None:
         start = _first_seq(path)
     if start == walker.expected:
-        return
-    findings = source.findings
-    if first and source.directory is None:
-        code, sentence = "starts_later", f"The file starts at record {start}: what is before it"
+        return previous
+    if source.directory is None:
+        code, sentence = "starts_later", f"What is before record {start} was not given."
     else:
-        code, sentence = (
-            "segment_missing",
-            (f"The segment with records {walker.expected} to {start - 1}"),
-        )
-    verb = "was not given." if code == "starts_later" else "is missing."
-    findings.add(code, walker.expected, f"{sentence} {verb}", Status.INCOMPLETE)
-    seal = _seal_ending_at(path, start, source.key)
-    if seal is not None:
-        walker.resume(seal.position())
-    else:
+        code = "segment_missing"
+        sentence = f"The segment with the records {walker.expected} to {start - 1} is missing."
+    source.findings.add(code, walker.expected, sentence, Status.INCOMPLETE)
+    found = _seal_ending_at(path, start, source.key)
+    if found is None:
         walker.resume_blind(start)
+        return NO_SEAL
+    seal, digest = found
+    walker.resume(seal.position())
+    walker.lost_records = True
+    return digest
 
 
 def _first_seq(path: Path) -> int:
@@ -323,18 +323,19 @@ def _first_seq(path: Path) -> int:
     return seq if type(seq) is int and seq >= 0 else 0
 
 
-def _seal_ending_at(path: Path, size: int, key: VerifierKey | None) -> Seal | None:
+def _seal_ending_at(path: Path, size: int, key: VerifierKey | None) -> tuple[Seal, str] | None:
     """Return the good seal that ends where `path` starts, if there is one beside it."""
     if key is None:
         return None
     for candidate in sorted(path.parent.glob("*.seal")):
         try:
-            seal = parse_seal(open_note(_small_text(candidate), [key]))
+            note = _small_text(candidate)
+            seal = parse_seal(open_note(note, [key]))
             seal.position()
         except (OSError, UnicodeDecodeError, NoteRefused):
             continue
         if seal.size == size and seal.origin == key.name:
-            return seal
+            return seal, seal_digest(note)
     return None
 
 

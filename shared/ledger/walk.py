@@ -555,6 +555,14 @@ class Walker:
         frontier = self._frontier
         if frontier is not None and not self._doubt and frontier.root() == head.root:
             self._good_checkpoint(head, head_note)
+            if not self.findings.has(self.expected - 1):
+                self.findings.add(
+                    "checkpoint_missing",
+                    self.expected - 1,
+                    f"The checkpoint after record {self.expected - 1} is missing; HEAD still has "
+                    "it, and the records fit it.",
+                    Status.INCOMPLETE,
+                )
         else:
             self._settle_batch(self._items, self._base, head.root, None)
 

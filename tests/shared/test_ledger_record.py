@@ -188,52 +188,48 @@ def test_the_largest_accepted_record_fits_a_line() -> None:
 
 
 def test_all_types_and_fields_of_the_format_are_there() -> None:
-    assert {kind.value for kind in RecordType} == set(
-        [
-            "genesis",
-            "start",
-            "stop",
-            "request",
-            "outcome",
-            "deny",
-            "gate_open",
-            "gate_decision",
-            "delegate",
-            "revoke",
-            "policy_set",
-            "config_set",
-            "key_rotate",
-            "seal",
-            "anchor",
-            "erase",
-            "hold",
-            "export",
-            "recover",
-            "clock_step",
-            "heartbeat",
-            "gap",
-            "journal",
-        ]
-    )
-    assert set(CALLER_FIELDS) == set(
-        [
-            "id",
-            "ref",
-            "task",
-            "run",
-            "tenant",
-            "actor",
-            "obo",
-            "action",
-            "policy",
-            "gate",
-            "evidence",
-            "model",
-            "outcome",
-            "retention",
-            "ext",
-        ]
-    )
+    assert {kind.value for kind in RecordType} == {
+        "genesis",
+        "start",
+        "stop",
+        "request",
+        "outcome",
+        "deny",
+        "gate_open",
+        "gate_decision",
+        "delegate",
+        "revoke",
+        "policy_set",
+        "config_set",
+        "key_rotate",
+        "seal",
+        "anchor",
+        "erase",
+        "hold",
+        "export",
+        "recover",
+        "clock_step",
+        "heartbeat",
+        "gap",
+        "journal",
+    }
+    assert set(CALLER_FIELDS) == {
+        "id",
+        "ref",
+        "task",
+        "run",
+        "tenant",
+        "actor",
+        "obo",
+        "action",
+        "policy",
+        "gate",
+        "evidence",
+        "model",
+        "outcome",
+        "retention",
+        "ext",
+    }
 
 
 def test_strings_are_framed_so_text_cannot_move_between_fields() -> None:
