@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from gateway.wire.base import TextRedactor, ValueRedactor
@@ -51,16 +51,6 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
 
 
-class LeafEditor(Protocol):
-    """What `edit_json` asks for each leaf of a JSON text."""
-
-    def edit_key(self, key: str) -> str: ...
-
-    def edit_string(self, text: str, key: str | None, depth: int) -> str: ...
-
-    def edit_number(self, lexeme: str, key: str | None) -> str: ...
-
-
 class Scanner:
     """Shows everything to one redactor. One per request."""
 
@@ -85,12 +75,10 @@ class Scanner:
             return self._object(value, key, depth)
         if isinstance(value, list):
             keys = element_keys(value, key)
-            changed = [
+            items = [
                 self.free(item, name, depth + 1) for item, name in zip(value, keys, strict=True)
             ]
-            return (
-                changed if any(a is not b for a, b in zip(changed, value, strict=True)) else value
-            )
+            return same_or_new(value, items)
         if isinstance(value, bool) or value is None:
             return value
         lexeme = value.text if isinstance(value, Number) else str(value)
@@ -116,15 +104,15 @@ class Scanner:
         return "".join(parts)
 
     def edit_key(self, key: str) -> str:
-        """Part of `LeafEditor`."""
+        """Return a key of a JSON text redacted."""
         return self._whole(key, self.key)
 
     def edit_string(self, text: str, key: str | None, depth: int) -> str:
-        """Part of `LeafEditor`."""
+        """Return a string of a JSON text redacted, JSON inside it included."""
         return self._whole(text, lambda whole: self.string(whole, key, depth))
 
     def edit_number(self, lexeme: str, key: str | None) -> str:
-        """Return the redacted text of a number, or the same lexeme. Part of `LeafEditor`."""
+        """Return the redacted text of a number, or the same lexeme."""
         return lexeme if len(lexeme) < MIN_NUMBER else self._plain(lexeme, key)
 
     def _object(self, value: dict[str, Any], key: str | None, depth: int) -> dict[str, Any]:
@@ -181,7 +169,7 @@ class Scanner:
         scanned = self._plain(decoded, name)
         if scanned == decoded:
             return part
-        return quote(scanned, safe="[]!*'() ,+") if decoded != part else scanned
+        return quote(scanned, safe="[]!*'(),+") if decoded != part else scanned
 
 
 def restore_string(text: str, restore: Callable[[str], str]) -> str:
@@ -222,7 +210,7 @@ def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
     return value
 
 
-def edit_json(text: str, editor: LeafEditor, key: str | None, depth: int) -> str | None:
+def edit_json(text: str, scanner: Scanner, key: str | None, depth: int) -> str | None:
     """Edit the leaves of a JSON object or array given as text.
 
     Returns None when `text` is not JSON, `text` itself when no leaf changed; otherwise a text in
@@ -236,7 +224,7 @@ def edit_json(text: str, editor: LeafEditor, key: str | None, depth: int) -> str
         return None
     edits: list[str | None] = []
     try:
-        _collect(document, editor, key, depth + 1, edits)
+        _collect(document, scanner, key, depth + 1, edits)
     except _TooDeep:
         return None
     if not any(edit is not None for edit in edits):
@@ -301,41 +289,43 @@ class _TooDeep(Exception):
 
 def _may_be_json(text: str) -> bool:
     head = text.lstrip(" \t\r\n")[:1] if text[:1].isspace() else text[:1]
-    if head not in ("{", "[", '"') or not head:
+    if head not in ("{", "[", '"'):
         return False
     if head == '"' and "\\" not in text:
         return False
     return text.rstrip(" \t\r\n")[-1:] in ("}", "]", '"')
 
 
+def _edited_keys(names: list[str], scanner: Scanner) -> list[str]:
+    edited = [scanner.edit_key(name) for name in names]
+    if len(set(names)) < len(names):
+        return edited  # equal keys were equal before; whoever wrote them meant it
+    return [name for name, _ in distinct_keys(names, [(name, None) for name in edited])]
+
+
 def _collect(
-    node: Any, editor: LeafEditor, key: str | None, depth: int, edits: list[str | None]
+    node: Any, scanner: Scanner, key: str | None, depth: int, edits: list[str | None]
 ) -> None:
     """Append, for every key, string and number in document order, its new literal or None."""
     if depth > MAX_NESTING:
         raise _TooDeep
     if isinstance(node, str):
-        edited = editor.edit_string(node, key, depth)
+        edited = scanner.edit_string(node, key, depth)
         edits.append(None if edited == node else edited)
     elif isinstance(node, Pairs):
-        keys = [name for name, _ in node]
-        new_keys = (
-            [
-                name
-                for name, _ in distinct_keys(keys, [(editor.edit_key(name), None) for name in keys])
-            ]
-            if len(set(keys)) == len(keys)
-            else [editor.edit_key(name) for name in keys]
-        )
-        for (name, value), new, context in zip(node, new_keys, member_keys(node, key), strict=True):
+        names = [name for name, _ in node]
+        contexts = member_keys(node, key)
+        for (name, value), new, context in zip(
+            node, _edited_keys(names, scanner), contexts, strict=True
+        ):
             edits.append(None if new == name else new)
-            _collect(value, editor, context, depth + 1, edits)
+            _collect(value, scanner, context, depth + 1, edits)
     elif isinstance(node, list):
         for item, context in zip(node, element_keys(node, key), strict=True):
-            _collect(item, editor, context, depth + 1, edits)
+            _collect(item, scanner, context, depth + 1, edits)
     elif not isinstance(node, bool) and node is not None:
         lexeme = node.text if isinstance(node, Number) else str(node)
-        edited = editor.edit_number(lexeme, key)
+        edited = scanner.edit_number(lexeme, key)
         edits.append(None if edited == lexeme else edited)
 
 
