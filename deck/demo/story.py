@@ -314,7 +314,7 @@ class Story:
         """Both ledgers, verified by the public verifier."""
         self.show.step("The ledger")
         ran = self.world.run("sphragis", "verify", str(self.ledger))
-        self.show.command(ran.line, ran.said, ran.code)
+        self.show.command(ran.line, ran.said, ran.code, lines=2)
         self.check("the gateway's ledger verifies", ran.code == 0, came=ran.said)
         records = list(_records(self.ledger))
         intents = [r["seq"] for r in records if r["type"] == "request"]
@@ -332,16 +332,21 @@ class Story:
             not sightings(texts, self.world.canaries),
         )
         ran = self.world.run("sphragis", "verify", str(self.deck_ledger))
-        self.check("the deck's ledger verifies", ran.code == 0, came=ran.said, detail=ran.said[:60])
+        self.check(
+            "the deck's ledger verifies",
+            ran.code == 0,
+            came=ran.said,
+            detail=ran.out.split("\n")[0],
+        )
 
     def tamper(self) -> None:
         """A copy of the ledger with one byte changed: the verifier names the record."""
         self.show.step("A copy of the ledger with one byte changed")
-        copy = self.world.root / "copy"
+        copy = self.world.root / "home" / "changed-copy"
         shutil.copytree(self.ledger, copy)
         seq, what = _change_one_byte(copy)
         ran = self.world.run("sphragis", "verify", str(copy))
-        self.show.command(ran.line, ran.said, ran.code)
+        self.show.command(ran.line, ran.said, ran.code, lines=4)
         verdict = json.loads(self.world.run("sphragis", "verify", "--json", str(copy)).out)
         named = [f["seq"] for f in verdict["findings"] if f.get("seq") is not None]
         self.check(

@@ -62,16 +62,22 @@ class Ran:
     code: int
     out: str
     err: str
+    home: str
 
     @property
     def line(self) -> str:
-        """The command as one would type it."""
-        return shlex.join(self.argv)
+        """The command as one would type it in the demo's world, where HOME is its own."""
+        return " ".join(
+            "~" + part.removeprefix(self.home)
+            if part.startswith(self.home + "/")
+            else shlex.quote(part)
+            for part in self.argv
+        )
 
     @property
     def said(self) -> str:
-        """Everything it printed."""
-        return "\n".join(part.strip() for part in (self.out, self.err) if part.strip())
+        """Everything it printed, what went wrong first."""
+        return "\n".join(part.strip() for part in (self.err, self.out) if part.strip())
 
 
 @dataclass(slots=True)
@@ -139,6 +145,7 @@ class World:
             done.returncode,
             done.stdout.decode("utf-8", "replace"),
             done.stderr.decode("utf-8", "replace"),
+            self.env["HOME"],
         )
 
     def must(self, *argv: str, timeout: float = 30.0) -> Ran:

@@ -135,10 +135,10 @@ def test_a_killed_deck_leaves_no_agent_and_a_restart_shows_the_same_board(world:
     world.start_gateway()
     world.start_deck()
     world.wait(lambda: world.has_event("msg=work-done", "id=T1 "), "T1 reported", 60)
-    before = tasks(world)
+    board = json.loads(world.must("choragos", "board", "--json").out)
+    before = {task["id"]: task for task in board["tasks"]}
     assert before["T1"]["state"] == "reported"
-    server = deck_server(world)
-    os.kill(server, signal.SIGKILL)
+    os.kill(board["pid"], signal.SIGKILL)
     world.wait(
         lambda: not [c for c in world.living().values() if "deck.demo.agent" in c],
         "the agents of a killed deck to end",
@@ -157,12 +157,3 @@ def test_a_killed_deck_leaves_no_agent_and_a_restart_shows_the_same_board(world:
         for row in after.values()
     )
     verify(world, world.repo / ".choragos" / "ledger")
-
-
-def deck_server(world: World) -> int:
-    (found,) = [
-        pid
-        for pid, command in world.living().items()
-        if "choragos" in command and "serve" in command and "sphragis" not in command
-    ]
-    return found
