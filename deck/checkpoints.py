@@ -12,6 +12,7 @@ Blocking: the session calls it in a thread, the command line directly.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,7 +112,10 @@ class Checkpoints:
     ) -> None:
         """Find the repository. Raises GitMissing or NotARepository."""
         self.repo = GitRepo(cwd)
+        self.directory = cwd
         self.keep = keep
+        #: Held over each snapshot and each undo, so that their order is that of their content.
+        self.lock = threading.RLock()
         self._deck = session_id(str(cwd))
         self._clock = clock
 
@@ -120,7 +124,8 @@ class Checkpoints:
 
         `name` is a task id, `<id>-done`, `<id>-merge` or `pre-rollback-<id>`. Raises GitError.
         """
-        return self.record(name, subject, self.repo.write_workspace_tree())
+        with self.lock:
+            return self.record(name, subject, self.repo.write_workspace_tree())
 
     def record(self, name: str, subject: str, tree: str) -> Checkpoint:
         """Keep `tree`, already stored, as the checkpoint `<now>-<name>`. Raises GitError."""

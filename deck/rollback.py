@@ -7,10 +7,11 @@ changed it since; a file that is in no snapshot is never overwritten or deleted;
 repositories inside the repository are left alone.
 
 Whose change it was: between two neighboring snapshots the tasks then open are known. A path that
-changed while one task alone was at work is that task's. One that only changed while several were
-at work is nobody's for sure: it is left alone and said, unless the caller asks to overwrite. What
-an undo itself changed is no task's work. The command line and the session call this through
-Checkpoints.
+changed while one task alone was at work is that task's. Of those that only changed while several
+were at work, a path is the task's whose texts alone name it; and where every other task has
+changes of its own and this one has none, the rest is this one's. What is still in doubt is left
+alone and said, unless the caller asks to overwrite. What an undo itself changed is no task's
+work. The command line and the session call this through Checkpoints.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Final
 
 from deck.checkpoints import Checkpoint, Checkpoints, Kind
 from deck.gitrepo import Difference, Entry, GitError, GitRepo
+from deck.traces import Traces
 
 #: File times come from the kernel's tick, up to 10 ms behind the clock that stamps snapshots.
 _TICK_SECONDS: Final = 0.01
@@ -159,7 +161,14 @@ def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Ove
         )
     evidence = _gather(repo, window, ours, now_tree)
     end_tree = window.end.tree if window.end else now_tree
-    mine, doubtful = _attribute(repo.differences(target.tree, end_tree), target, evidence)
+    candidates = repo.differences(target.tree, end_tree)
+    mine, doubtful = _attribute(candidates, target, evidence, Traces(store.directory))
+    together = {name for f in candidates for name in evidence.together.get(f.path, ())}
+    if together:
+        notes += (
+            f"{_list_of(together)} worked at the same time; files are divided by what each changed "
+            "alone and by what its task names.",
+        )
     if overlap is Overlap.OVERWRITE:
         mine, doubtful = mine + [found for found, _ in doubtful], []
     since = {found.path: found for found in repo.differences(end_tree, now_tree)}
@@ -182,18 +191,23 @@ def apply_plan(store: Checkpoints, plan: Plan) -> Outcome:
     """
     if plan.conflicts:
         raise RollbackConflict(
-            f"{_names(found.path for found in plan.conflicts)} changed again after "
+            f"{_list_of(found.path for found in plan.conflicts)} changed again after "
             f"{plan.target.name}; nothing was rolled back: look at those files, or use --force to "
             "overwrite them."
         )
     if not plan.changes:
         return Outcome(None, 0, 0)
+    with store.lock:
+        return _apply(store, plan)
+
+
+def _apply(store: Checkpoints, plan: Plan) -> Outcome:
     repo, paths = store.repo, {change.path for change in plan.changes}
     tree = repo.write_workspace_tree()
     moved = [f.path for f in repo.differences(plan.now_tree, tree) if f.path in paths]
     if moved:
         raise RollbackStale(
-            f"{_names(moved)} changed while the rollback was being confirmed; nothing was rolled "
+            f"{_list_of(moved)} changed while the rollback was being confirmed; nothing was rolled "
             "back: run it again."
         )
     name = f"pre-rollback-{plan.target.task_id}"
@@ -275,23 +289,46 @@ def _segments(
 
 
 def _attribute(
-    candidates: list[Difference], target: Checkpoint, evidence: _Evidence
+    candidates: list[Difference], target: Checkpoint, evidence: _Evidence, traces: Traces
 ) -> tuple[list[Difference], list[tuple[Difference, str]]]:
     """Split the paths that differ over a task's time into its own and the doubtful ones."""
     mine: list[Difference] = []
-    doubtful: list[tuple[Difference, str]] = []
+    theirs: list[tuple[Difference, set[str]]] = []
+    shared: list[tuple[Difference, set[str]]] = []
     for found in candidates:
-        path = found.path
-        others = evidence.together.get(path, set())
-        owners = evidence.others_alone.get(path, set()) & others
-        if path in evidence.alone and not owners:
+        others = evidence.together.get(found.path, set())
+        owners = evidence.others_alone.get(found.path, set()) & others
+        alone = found.path in evidence.alone
+        named = _named(found.path, target.name, others, traces)
+        if alone and not owners:
             mine.append(found)
-        elif owners and path not in evidence.alone:
-            doubtful.append((found, f"{_names(owners)} changed it too"))
+        elif owners and not alone:
+            theirs.append((found, owners))
+        elif others and not alone and named == target.name:
+            mine.append(found)
+        elif others and not alone and named is not None:
+            theirs.append((found, {named}))
         elif others:
-            who = _names([*others, target.task_id])
-            doubtful.append((found, f"{who} were at work together when it changed"))
+            shared.append((found, others))
+    explained = set().union(*evidence.others_alone.values(), *(who for _, who in theirs))
+    if not mine and all(others <= explained for _, others in shared):
+        mine, shared = [found for found, _ in shared], []
+    doubtful = [(found, f"taken as the work of {_list_of(who)}") for found, who in theirs]
+    doubtful += [
+        (found, f"{_list_of({*who, target.name})} were at work together when it changed")
+        for found, who in shared
+    ]
     return mine, doubtful
+
+
+def _named(path: str, name: str, others: set[str], traces: Traces) -> str | None:
+    """Return the one task of several at work whose texts name the path best, or None."""
+    if not others:
+        return None
+    scores = {task: traces.score(task, path) for task in (name, *others)}
+    best = max(scores.values())
+    first = [task for task, score in scores.items() if score == best]
+    return first[0] if best and len(first) == 1 else None
 
 
 def _against_now(
@@ -311,7 +348,7 @@ def _against_now(
             wanted.append(Change(found.path, found.before, now))
             continue
         tasks = evidence.later.get(found.path, set())
-        reason = f"changed later by {_names(tasks)}" if tasks else "changed later"
+        reason = f"changed later by {_list_of(tasks)}" if tasks else "changed later"
         conflicts.append(Finding(found.path, reason))
     return wanted, conflicts
 
@@ -443,8 +480,8 @@ def _verify(repo: GitRepo, plan: Plan, undo: Checkpoint, after: Checkpoint) -> N
     wrong = [c.path for c in plan.changes if done.get(c.path, c.now) != c.wanted]
     if wrong:
         raise RollbackIncomplete(
-            f"{_names(wrong)} could not be put back, or changed at the same moment; look at it, or "
-            f"take the rollback back with `choragos rollback {undo.name}`."
+            f"{_list_of(wrong)} could not be put back, or changed at the same moment; look there, "
+            f"or take the rollback back with `choragos rollback {undo.name}`."
         )
 
 
@@ -474,7 +511,7 @@ def _note(table: dict[str, set[str]], paths: Iterable[str], names: set[str]) -> 
         table.setdefault(path, set()).update(names)
 
 
-def _names(names: Iterable[str]) -> str:
+def _list_of(names: Iterable[str]) -> str:
     every = sorted(set(names))
     shown = ", ".join(every[:_LISTED])
     return f"{shown} and {len(every) - _LISTED} more" if len(every) > _LISTED else shown

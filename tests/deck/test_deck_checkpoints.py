@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from deck.checkpoints import (
     NotARepository,
     delivery_subject,
 )
+from deck.events import EventLog
 from deck.rollback import (
     Overlap,
     RollbackConflict,
@@ -473,7 +475,7 @@ def test_undo_covers_only_what_the_task_changed(work: Work) -> None:
     assert work.read("t1.txt") is None
 
 
-def test_parallel_tasks_undo_only_their_own(work: Work) -> None:
+def test_a_task_beside_others_undoes_what_it_changed_alone(work: Work) -> None:
     work.deliver("T1", "coder")
     work.write("t1.txt")
     work.deliver("T2", "writer")
@@ -486,12 +488,59 @@ def test_parallel_tasks_undo_only_their_own(work: Work) -> None:
     assert [(f.path, f.reason) for f in plan.left_alone] == [
         ("unclear.txt", "T1, T2 were at work together when it changed")
     ]
+    assert "T2 worked at the same time" in plan.notes[0]
     work.store.rollback(plan)
     assert (work.read("t1.txt"), work.read("t2.txt")) == (None, "x\n")
     plan = work.store.plan_rollback(work.store.find("T2"))
     assert [change.path for change in plan.changes] == ["t2.txt"]
     assert work.undo("T1", overlap=Overlap.OVERWRITE) == (0, 1)
     assert work.read("unclear.txt") is None
+
+
+@pytest.mark.parametrize("undone", ["T1", "T2"])
+def test_where_one_task_is_known_the_rest_is_the_others(work: Work, undone: str) -> None:
+    work.deliver("T1", "coder")
+    work.deliver("T2", "writer")
+    work.write("t1.txt")
+    work.end("T1")
+    work.write("t2.txt")
+    work.end("T2")
+    assert work.undo(undone) == (0, 1)
+    assert (work.read("t1.txt") is None) == (undone == "T1")
+    assert (work.read("t2.txt") is None) == (undone == "T2")
+
+
+@pytest.mark.parametrize("undone", ["T1", "T2"])
+def test_tasks_side_by_side_are_told_apart_by_what_was_written_about_them(
+    work: Work, undone: str
+) -> None:
+    log = EventLog(work.top / ".choragos" / "logs" / "events.log")
+    work.write(".choragos/tasks/T1.md", "Fix the parser in src/parser.py")
+    work.write(".choragos/tasks/T2.md", "Write the manual")
+    work.deliver("T1", "coder")
+    work.deliver("T2", "writer")
+    work.write("src/parser.py")
+    work.write("docs/manual.md")
+    work.write("nobody-said.txt")
+    log.write("INFO", "work-done", id="T2", task="wrote manual.md (see parser.pyc)", report="")
+    work.end("T1")
+    work.end("T2")
+    plan = work.store.plan_rollback(work.store.find(undone))
+    assert [change.path for change in plan.changes] == [
+        "src/parser.py" if undone == "T1" else "docs/manual.md"
+    ]
+    assert len(plan.left_alone) == 2
+    work.store.rollback(plan)
+    assert (work.read("src/parser.py") is None) == (undone == "T1")
+    assert (work.read("docs/manual.md") is None) == (undone == "T2")
+    assert work.read("nobody-said.txt") == "x\n"
+
+
+def test_snapshots_from_several_threads_keep_their_order(work: Work) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda n: work.deliver(f"T{n}"), range(8)))
+    assert len({found.at for found in made}) == 8
+    assert sorted(found.name for found in work.store.list()) == [f"T{n}" for n in range(8)]
 
 
 def test_a_later_change_to_the_same_file_is_a_conflict(work: Work) -> None:
