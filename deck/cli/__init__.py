@@ -15,7 +15,18 @@ from typing import Annotated, Final
 
 import typer
 
-from deck.cli import demo, gates, live, serve, sessions, work
+from deck.cli import (
+    checkpoints,
+    demo,
+    doctor,
+    gates,
+    init,
+    live,
+    report,
+    serve,
+    sessions,
+    work,
+)
 from shared import __version__
 
 __all__ = ["main"]
@@ -58,7 +69,7 @@ def _version() -> None:
     _show_version(wanted=True)
 
 
-for _group in (serve, work, gates, live, sessions, demo):
+for _group in (init, doctor, serve, work, gates, live, report, checkpoints, sessions, demo):
     _group.register(_app)
 
 

@@ -63,6 +63,10 @@ class Show:
     def prose(self, text: str) -> None:
         self.console.print(self.paint(text))
 
+    def shell(self, line: str) -> None:
+        """Print a command to copy; it is never wrapped."""
+        self.console.print(Text(f"  {line}", style="bold"), soft_wrap=True)
+
     def statement(self, text: str, *, holds: bool, detail: str = "") -> None:
         """Print a checked statement and remember it for the checklist."""
         (self.held if holds else self.failed).append(text)

@@ -54,15 +54,15 @@ def run(*, keep: bool) -> int:
 
 def _tell(show: Show, *, keep: bool) -> int:
     world = worlds.create()
-    code, kept = 1, False
+    code, kept = 1, keep
     try:
         Story(world, show).tell()
-        code, kept = 0, keep
+        code = 0
     except NotSo as wrong:
         _explain(show, wrong)
     except Interrupted:
         show.prose("\nInterrupted; stopping everything.")
-        code = 130
+        code, kept = 130, False
     except (OSError, LookupError, ValueError, TypeError) as wrong:
         came = f"{type(wrong).__name__}: {wrong}"
         _explain(show, NotSo("the demo to understand what it found", came, world.events))
@@ -560,22 +560,27 @@ def _say_what_is_left(show: Show, world: World, leftovers: list[str]) -> None:
 
 
 def _say_how_to_look_around(show: Show, world: World) -> None:
-    source = world.environment_file()
+    look, end = world.leave_up()
     show.step("The session is still up")
-    lines = [
-        (f". {source}", "first, in a new shell: the demo's environment and directory"),
-        ("choragos board", "the tasks"),
-        ("choragos report", "tasks, times, tokens and cost per role"),
-        ("choragos checkpoints", "what can be rolled back"),
-        ("choragos delegate --to coder --task 'hello'", "give the coder something to do"),
-        ('sphragis verify "$SPHRAGIS_HOME/ledger"', "the gateway's ledger"),
-        (f"less {world.record}", "what the provider received"),
-        ("less .choragos/logs/events.log", "what the deck did"),
-        (f"less {world.gateway_log}", "the gateway's log"),
-    ]
-    show.table("look around", ["command", "what it shows"], lines)
-    pid = world.gateway.pid if world.gateway else 0
-    show.prose(f"To end it:  . {source} && choragos kill && kill {pid} && rm -r {world.root}")
+    show.prose("In a new shell, first:")
+    show.shell(f". {look}")
+    show.table(
+        "then",
+        ["command", "what it shows"],
+        [
+            ("choragos board", "roles, tasks, the gateway"),
+            ("choragos report", "tasks, times, tokens and cost of each role"),
+            ("choragos checkpoints", "what can be rolled back"),
+            ("choragos delegate --to coder --task hello", "gives the coder something to do"),
+            ("less .choragos/logs/events.log", "what the deck did"),
+            ('less "$DEMO/provider.jsonl"', "what the provider received"),
+            ('less "$DEMO/trace/coder.jsonl"', "what the coder sent and got back"),
+            ('less "$DEMO/gateway.log"', "what the gateway said"),
+            ('sphragis verify "$SPHRAGIS_HOME/ledger"', "the gateway's ledger"),
+        ],
+    )
+    show.prose("To end it and remove everything:")
+    show.shell(f"sh {end}")
 
 
 @contextmanager

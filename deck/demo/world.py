@@ -279,12 +279,17 @@ class World:
         shutil.rmtree(self.root, ignore_errors=True)
         return self.survivors
 
-    def environment_file(self) -> Path:
-        """Write a file to source for looking around by hand; return its path."""
-        path = self.root / "env.sh"
-        lines = [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
-        path.write_text("\n".join([*lines, f"cd {shlex.quote(str(self.repo))}", ""]))
-        return path
+    def leave_up(self) -> tuple[Path, Path]:
+        """Write two shell files for after the demo: one to source for looking around, one that
+        ends everything. Return their paths."""
+        look, end = self.root / "look.sh", self.root / "end.sh"
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
+        place = shlex.quote(str(self.root))
+        lines = [*exports, f"export DEMO={place}", f"cd {shlex.quote(str(self.repo))}"]
+        look.write_text("\n".join([*lines, ""]))
+        stop = ["choragos kill", "sphragis stop", f"cd / && rm -r {place}"]
+        end.write_text("\n".join([f". {shlex.quote(str(look))}", *stop, ""]))
+        return look, end
 
 
 def create() -> World:

@@ -107,3 +107,45 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     assert running.returncode == 130, out
     assert "Interrupted" in out
     assert "Traceback" not in out
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_demo_that_is_kept_can_be_looked_at_and_ended_as_it_says(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [BIN / "choragos", "demo", "--keep"],
+        cwd=tmp_path,
+        env=user_environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    end = re.search(r"^  (sh /\S+/end\.sh)$", done.stdout, re.MULTILINE)
+    look = re.search(r"^  (\. /\S+/look\.sh)$", done.stdout, re.MULTILINE)
+    assert end is not None, done.stdout + done.stderr
+    assert look is not None
+    try:
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = shell(
+            f"{look[1]} && choragos board && choragos report && choragos checkpoints"
+            " && cat .choragos/logs/events.log $DEMO/provider.jsonl"
+            " && sphragis verify $SPHRAGIS_HOME/ledger",
+            tmp_path,
+        )
+        assert seen.returncode == 0, seen.stdout + seen.stderr
+        assert "reported" in seen.stdout
+    finally:
+        ended = shell(end[1], tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def shell(line: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", line],
+        env=user_environment(home),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
