@@ -29,7 +29,7 @@ from deck.pane.process import ExitStatus, PaneError
 from deck.pane.status import PaneState, Status
 from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
-from deck.roster import Credential, Surroundings, command_line, environment
+from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment
 from deck.supervision import Exit, may_restart
 from deck.texts import TextStore
 
@@ -378,14 +378,14 @@ class Seat:
             "WARN", "auto-restart", role=self.name, attempt=self.restarts, exit=str(ended)
         )
         await asyncio.sleep(pause)
+        # Before the spawn: a process that ends at once decides about its own restart.
+        self.restarting = False
         try:
             await self._spawn()
-        except (PaneError, OSError) as error:
-            self.restarting = False
+        except (PaneError, NotOnPath, OSError) as error:
             self.desk.events.write("ERROR", "restart failed", role=self.name, err=str(error))
             await self._give_up(ended, lost)
             return
-        self.restarting = False
         for task in list(self.desk.journal.state.tasks.values()):
             timed_out = ended.timed_out and task.state is TaskState.TIMED_OUT
             if task.role == self.name and (timed_out or task.id in lost):

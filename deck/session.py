@@ -548,7 +548,7 @@ class Session:
             **{"from": task.sender},
             to=task.role,
             task=self.label(task),
-            brief=task.brief or None,
+            brief=task.brief,
         )
         return Target(task.role, task.id, TargetState.QUEUED)
 
@@ -611,11 +611,12 @@ class Session:
         self.events.write(
             "INFO",
             "work-done",
-            id=command.id or None,
+            id=command.id,
             **{"from": caller.name},
+            to=start,
             done=command.done,
             task=one_line(command.task),
-            report=path or None,
+            report=path,
         )
         if command.done and caller.name in (start, "operator"):
             await self._record(Entry(Op.FINISHED, self._now(), sender=caller.name))
