@@ -372,7 +372,7 @@ def _dense(value: str) -> bool:
 
 #: `sha256_digest`, `utf8Decoder`, `step-2-name`: words with a number, not a secret.
 _IDENTIFIER: Final = re.compile(
-    r"[A-Za-z]+(?:[_.\-]?[A-Za-z]+){0,12}[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]+){0,6}"
+    r"[A-Za-z]++(?:[_.\-][A-Za-z]++){0,12}+[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]++){0,6}+"
 )
 
 
