@@ -8,12 +8,14 @@ forwards; whatever is not clearly acceptable raises. Called by `gateway.pipeline
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import ipaddress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import PayloadEncodingError
 
 from gateway.wire.errors import ErrorKind
 
@@ -128,19 +130,12 @@ class Admission:
         finally:
             self._calls -= 1
 
-    @contextmanager
-    def hold(self, size: int) -> Iterator[None]:
-        """Count the bytes of a body while they are in memory. Raises Refused."""
-        if self._held + size > HELD_LIMIT:
-            raise busy("The gateway holds as many bytes of requests as it may; try again soon.")
-        self._held += size
-        try:
-            yield
-        finally:
-            self._held -= size
+    @asynccontextmanager
+    async def body(self, request: web.Request) -> AsyncIterator[bytes]:
+        """Read the body as sent (not decompressed) and count it while the block needs it.
 
-    async def read_body(self, request: web.Request) -> bytes:
-        """Return the body as sent (not decompressed). Raises Refused."""
+        Raises Refused.
+        """
         if (request.content_length or 0) > self._body_limit:
             raise self._too_large()
         chunks: list[bytes] = []
@@ -148,17 +143,15 @@ class Admission:
         try:
             while chunk := await _next_chunk(request.content):
                 size += len(chunk)
+                self._held += len(chunk)
                 if size > self._body_limit:
                     raise self._too_large()
+                if self._held > HELD_LIMIT:
+                    raise busy("The gateway holds as many bytes as it may; try again soon.")
                 chunks.append(chunk)
-        except TimeoutError:
-            raise Refused(
-                "body_timeout",
-                f"The request body stopped arriving for {BODY_IDLE:g} seconds; send it again.",
-                status=408,
-                kind=ErrorKind.INVALID,
-            ) from None
-        return b"".join(chunks)
+            yield b"".join(chunks)
+        finally:
+            self._held -= size
 
     def _too_large(self) -> Refused:
         # 403, not 413: the most used client replaces the message of a 413 by its own
@@ -172,5 +165,29 @@ class Admission:
 
 
 async def _next_chunk(content: StreamReader) -> bytes:
-    async with asyncio.timeout(BODY_IDLE):
-        return await content.readany()
+    try:
+        async with asyncio.timeout(BODY_IDLE):
+            return await content.readany()
+    except TimeoutError:
+        raise Refused(
+            "body_timeout",
+            f"The request body stopped arriving for {BODY_IDLE:g} seconds; send it again.",
+            status=408,
+            kind=ErrorKind.INVALID,
+        ) from None
+    except PayloadEncodingError:
+        raise Refused(
+            "body_framing", "The request body is not framed as HTTP asks; correct the client."
+        ) from None
+
+
+def names_this_machine(host: str) -> bool:
+    """Tell whether a Host header names this machine by itself, not by some name in the DNS that
+    a web page could have pointed here."""
+    name = host.rpartition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -277,7 +277,7 @@ async def _open(
     key = await asyncio.to_thread(load_commitment_key, settings.keys_dir)
     audit = Audit(ledger, policy, key, gateway.metrics)
     await audit.started(_recorded_settings(settings))
-    stack.push_async_callback(_record_stop, audit)
+    stack.push_async_callback(_record_stop, gateway, audit)
     vault = Vault(settings.vault_file, settings.vault_key_file)
     await asyncio.to_thread(vault.open)
     stack.callback(vault.close)
@@ -293,7 +293,7 @@ async def _open(
             key=secret.get_secret_value() if secret is not None else None,
         )
     )
-    stack.enter_context(_background(_heartbeats(audit)))
+    stack.enter_context(_background(_heartbeats(ledger, audit)))
     await gateway.disk.measure()
     gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
     gateway.pipeline = Pipeline(
@@ -324,15 +324,18 @@ async def _announce(gateway: Gateway, began: float) -> None:
     say(f"ready after {time.monotonic() - began:.1f} s")
 
 
-async def _heartbeats(audit: Audit) -> None:
+async def _heartbeats(ledger: Ledger, audit: Audit) -> None:
+    """Write a record after each idle minute, so that silence can be told from a gap."""
     while True:
+        size = ledger.size
         await asyncio.sleep(HEARTBEAT)
-        audit.heartbeat()
+        if ledger.size == size:
+            audit.heartbeat()
 
 
-async def _record_stop(audit: Audit) -> None:
+async def _record_stop(gateway: Gateway, audit: Audit) -> None:
     with contextlib.suppress(AuditUnavailable):
-        await audit.stopped("signal")
+        await audit.stopped("signal" if gateway.stopping.is_set() else "start failed")
 
 
 async def _sign(_: web.Request, response: web.StreamResponse) -> None:

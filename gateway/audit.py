@@ -8,6 +8,7 @@ appear only where they were scanned; `intent` returns only once its record is du
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -25,6 +26,9 @@ from shared.ledger.commitment import commit
 
 #: Longest model name recorded; the longest real ids have 60 characters.
 MAX_MODEL: Final = 128
+#: Bytes above which a commitment is made in a thread: SHA-256 does about 1 GB/s, so the loop is
+#: never held for more than a millisecond (contracts/ledger.md section 4).
+OFF_LOOP: Final = 1 << 20
 RECEIPT_HEADER: Final = "X-Audit-Receipt"
 
 
@@ -86,7 +90,7 @@ class Audit:
         """Record what is about to be sent, durably. Raises AuditUnavailable."""
         fields = self._who(call)
         fields["policy"] = self._policy_fields("allow")
-        fields["action"]["args_c"] = commit(self._key, scan.body)
+        fields["action"]["args_c"] = await self._commit(scan.body)
         fields["model"] = {"provider": call.provider, "name": scan.model[:MAX_MODEL]}
         fields["ext"] = {
             "bytes": len(scan.body),
@@ -131,6 +135,11 @@ class Audit:
     def heartbeat(self) -> None:
         """Record that the gateway is alive."""
         self._later("heartbeat", {})
+
+    async def _commit(self, data: bytes) -> str:
+        if len(data) > OFF_LOOP:
+            return await asyncio.to_thread(commit, self._key, data)
+        return commit(self._key, data)
 
     async def _durable(self, kind: str, fields: Mapping[str, Any]) -> Receipt:
         try:

@@ -8,6 +8,7 @@ imported before the verb that needs it runs, because decks probe this program of
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,13 +111,12 @@ def serve(
 
 @app.command()
 def stop(
-    config: Annotated[Path | None, typer.Option(help="Settings file.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to wait for the end.")] = 10.0,
 ) -> None:
     """Stop the running gateway: SIGTERM, then wait for its end."""
     from gateway import pidfile
 
-    home = _home(config)
+    home = _home()
     running = pidfile.read(home / PID_FILE)
     if running is None:
         print(f"No gateway of {home} is running.")
@@ -130,11 +130,11 @@ def stop(
 
 
 @app.command()
-def status(config: Annotated[Path | None, typer.Option(help="Settings file.")] = None) -> None:
+def status() -> None:
     """Tell whether the gateway runs and takes calls (exit code 0 only if it does)."""
     from gateway import pidfile
 
-    home = _home(config)
+    home = _home()
     running = pidfile.read(home / PID_FILE)
     if running is None:
         raise GatewayError(f"No gateway of {home} is running; start one with `sphragis serve`.")
@@ -178,11 +178,10 @@ def offline_provider(
     run_offline_provider(listen, record, delay_ms / 1000)
 
 
-def _home(config: Path | None) -> Path:
-    """Return the home directory; the settings are read only to refuse what `serve` would."""
-    from gateway.settings import load_settings
-
-    return load_settings(config)[0].home
+def _home() -> Path:
+    """Return the home directory, which only the environment names: a gateway can be stopped even
+    when its settings are broken by now."""
+    return Path(os.path.expanduser(os.environ.get("SPHRAGIS_HOME") or "~/.sphragis"))
 
 
 def _ask_ready(address: str) -> list[str]:

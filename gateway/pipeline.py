@@ -26,6 +26,7 @@ from gateway.admission import (
     busy,
     check_content_type,
     credential_of,
+    names_this_machine,
     unavailable,
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
@@ -168,13 +169,12 @@ class Pipeline:
         if isinstance(route, routing.Refusal):
             raise _unlisted(route)
         self._check_ready()
+        self._check_host(request)
         call.credential = credential_of(request.headers)
         check_content_type(request.headers.get("content-type", ""))
         headers = request_headers(request.headers)
-        body = await self._parts.admission.read_body(request)
-        with self._parts.admission.hold(len(body)):
+        async with self._parts.admission.body(request) as body:
             scan = await self._scan(call, request, headers, body)
-        del body
         originals = await self._originals(call)
         call.receipt = await self._intend(call, scan)
         outcome = Outcome()
@@ -203,6 +203,16 @@ class Pipeline:
             raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
         if passing := readiness.reasons():
             raise busy(f"The gateway takes no calls yet: {passing[0]}", "not_ready")
+
+    def _check_host(self, request: web.Request) -> None:
+        """With a provider key of our own, a web page that points its name here could spend it."""
+        managed = self._parts.settings.upstream_api_key is not None
+        if managed and not names_this_machine(request.headers.get("host", "")):
+            raise Refused(
+                "host",
+                "The gateway answers only under 127.0.0.1 or localhost while it holds the "
+                "provider's key; correct the client's base URL.",
+            )
 
     async def _scan(
         self, call: Call, request: web.Request, headers: Mapping[str, str], body: bytes

@@ -8,6 +8,7 @@ become `UpstreamFailed`, whose sentence names no value of the call. Called by `g
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 from collections.abc import Mapping
 from types import TracebackType
@@ -101,7 +102,10 @@ class Answer:
 
     def close(self) -> None:
         """Give the connection back if the body was read to its end, else cut it."""
-        self._response.close() if not self._response.content.at_eof() else self._response.release()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
 
 
 class Upstream:
@@ -162,7 +166,12 @@ class Upstream:
             sent["content-type"] = "application/json"
         try:
             response = await self._session.request(
-                method, URL(url, encoded=True), headers=sent, data=body, allow_redirects=False
+                method,
+                URL(url, encoded=True),
+                headers=sent,
+                # In pieces: one write of a large body would hold the event loop.
+                data=io.BytesIO(body) if body is not None else None,
+                allow_redirects=False,
             )
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as wrong:
             raise self._failed(wrong, url) from wrong

@@ -15,6 +15,8 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from gateway.admission import names_this_machine
+
 _ASSETS: Final = {
     "/ui": ("console.html", "text/html"),
     "/ui/console.css": ("console.css", "text/css"),
@@ -52,17 +54,6 @@ def add_routes(app: web.Application, state: Callable[[], Mapping[str, Any]]) -> 
     for path, (name, kind) in _ASSETS.items():
         app.router.add_get(path, page(name, kind))
     app.router.add_get("/ui/state", current)
-
-
-def names_this_machine(host: str) -> bool:
-    """Tell whether a Host header names this machine by itself, not by some name in the DNS."""
-    name = host.rpartition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _refuse_strangers(request: web.Request) -> None:

@@ -306,6 +306,19 @@ async def test_the_intent_is_on_disk_before_the_provider_hears_of_the_call(
     )
 
 
+async def test_bytes_nobody_can_read_pass_by_policy_and_are_recorded(
+    gateway: Gateway, provider: Provider
+) -> None:
+    picture = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256))).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": picture}
+    status, headers, raw = await post(gateway, body([{"type": "image", "source": source}]))
+    assert status == 200, raw
+    assert provider.seen[0].document["messages"][0]["content"][0]["source"]["data"] == picture
+    intent = last(gateway, "request")
+    assert str(intent["seq"]) == headers["x-audit-receipt"].split(";")[1]
+    assert intent["ext"]["opaque"] == {"image/png": 1}
+
+
 # -- what comes back ---
 
 
@@ -334,8 +347,11 @@ async def call_a_tool(request: web.Request, seen: Seen) -> web.StreamResponse:
     call = ToolBlock(
         "toolu_1", "mail", {"to": mail, "note": f"about {term}", "raw": json.dumps([term])}
     )
+    answer = Answer("claude-test-1", (call,), "tool_use", 1, 1)
+    if seen.document.get("stream") is not True:
+        return web.Response(body=message_json(answer, "msg_1"), content_type="application/json")
     response = await begin_stream(request)
-    for event in message_events(Answer("claude-test-1", (call,), "tool_use", 1, 1), "msg_1"):
+    for event in message_events(answer, "msg_1"):
         await response.write(event)
     return response
 
@@ -364,6 +380,9 @@ async def test_values_come_back_in_streamed_text_and_tool_arguments(
             final = await stream.get_final_message()
         assert final.content[0].type == "tool_use"
         assert final.content[0].input == arguments
+        whole = await client.messages.create(model="claude-test-1", max_tokens=9, messages=prompt)
+        assert whole.content[0].type == "tool_use"
+        assert whole.content[0].input == arguments
     assert leaks([canary("stream"), canary("args"), TERM], provider.seen) == []
 
 
@@ -742,6 +761,27 @@ async def test_strange_request_lines_never_reach_the_provider(
         writer.close()
         assert answer.split()[1] in {b"400", b"403", b"404"}, (target, answer)
     assert provider.seen == []
+
+
+async def test_a_body_that_never_ends_or_is_broken_reaches_nobody(
+    gateway: Gateway, provider: Provider
+) -> None:
+    host, port = gateway.url.removeprefix("http://").split(":")
+    head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    for rest in (
+        b"Content-Length: 500\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"a"',
+    ):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head + rest)
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.close()
+        await reader.read()
+    assert (await post(gateway, body("still here")))[0] == 200
+    assert len(provider.seen) == 1
+    assert "internal error" not in gateway.log.read_text()
 
 
 async def test_a_json_error_of_the_provider_passes_with_its_headers(
