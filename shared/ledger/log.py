@@ -263,6 +263,7 @@ class Ledger:
             ]
         for start in range(0, len(first), BATCH_LIMIT):
             self._commit(first[start : start + BATCH_LIMIT])
+        self._head_note = _read_head(self._directory)
         self._publish_head()
         _open_ledgers.add(self)
         self._writer.start()
@@ -673,8 +674,9 @@ def _take_lock(directory: Path) -> int:
             f"The ledger {directory} is in use by {holder}; stop that program first."
         ) from error
     who = {"boot": _boot_id(), "host": socket.gethostname(), "pid": os.getpid()}
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
+    with contextlib.suppress(OSError):  # only a courtesy to whoever finds the lock taken
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
     return fd
 
 
@@ -737,6 +739,13 @@ def _read_log_json(directory: Path) -> dict[str, Any]:
             "from a backup."
         ) from error
     return dict(identity)
+
+
+def _read_head(directory: Path) -> str:
+    try:
+        return (directory / HEAD).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 # -- forks -----------------------------------------------------------------------------------------

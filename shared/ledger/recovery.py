@@ -66,11 +66,14 @@ class Recovered:
     first_ts: int = 0
     last_type: str = ""
     previous_seal: str = NO_SEAL
+    #: What stands in place of the very last newline, when only that did not reach the disk.
+    instead_of_newline: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A torn end that was moved to quarantine and still needs its `recover` record."""
+    """A torn end that was moved to quarantine and still needs its `recover` record. Without a
+    name, nothing was moved: only the last newline had to be written again."""
 
     name: str
     bytes: int
@@ -140,9 +143,12 @@ def _scan(path: Path, state: Recovered, signer: Signer) -> None:
     reader = _Reader(state, signer)
     with path.open("rb") as file:
         for lines, unfinished in read_lines(file, end):
-            if not reader.feed(lines) or unfinished:
+            if not reader.feed(lines):
                 break
-    if state.offset < end:
+            if unfinished:
+                reader.finish(unfinished, end)
+                break
+    if state.offset < end and state.instead_of_newline is None:
         _refuse_later_commit(path, state, signer)
 
 
@@ -164,6 +170,16 @@ class _Reader:
             start = index + 1
         self._lines += lines[start:]
         return len(self._lines) <= BATCH_LIMIT + 1  # the writer may add a clock_step
+
+    def finish(self, unfinished: bytes, end: int) -> None:
+        """Take the last bytes of the file if they are a whole checkpoint but for the newline: all
+        that was signed is there, and a second signature for the same size must not arise."""
+        for body in (unfinished, unfinished[:-1]):
+            if checkpoints_in([body]) and self._checkpoint(body):
+                extra = unfinished[len(body) :]
+                assert self.state.offset - 1 + len(extra) == end
+                self.state.instead_of_newline = extra
+                return
 
     def _checkpoint(self, line: bytes) -> bool:
         lines, position = self._lines, self.state.position
@@ -273,22 +289,33 @@ def quarantine(directory: Path, state: Recovered, disk: Disk) -> list[Torn]:
     """
     path = segment_path(directory, state.first)
     folder = directory / QUARANTINE
+    if state.instead_of_newline is not None:
+        _cut(path, state.offset - 1, b"\n", disk)
+        extra = state.instead_of_newline
+        return [Torn("", len(extra), hashlib.sha256(extra).hexdigest())]
     if path.exists() and path.stat().st_size > state.offset:
         folder.mkdir(mode=0o700, exist_ok=True)
         disk.sync_directory(directory)
         with path.open("rb") as file:
             file.seek(state.offset)
             _keep(folder, state, file.read(), disk)
-        fd = disk.open_append(path)
-        try:
-            disk.truncate(fd, state.offset)
-            disk.sync(fd)
-        finally:
-            os.close(fd)
+        _cut(path, state.offset, b"", disk)
     if not folder.is_dir():
         return []
     kept = sorted(folder.glob(f"{_stem(state)}*"))
     return [_torn(file) for file in kept if not file.name.endswith(".tmp")]
+
+
+def _cut(path: Path, size: int, then: bytes, disk: Disk) -> None:
+    """Cut a segment to `size` bytes, write `then`, and make it durable."""
+    fd = disk.open_append(path)
+    try:
+        disk.truncate(fd, size)
+        if then:
+            disk.write(fd, then)
+        disk.sync(fd)
+    finally:
+        os.close(fd)
 
 
 def _stem(state: Recovered) -> str:

@@ -564,6 +564,7 @@ class Walker:
                     Status.INCOMPLETE,
                 )
         else:
+            self.signed, self.note = head, head_note
             self._settle_batch(self._items, self._base, head.root, None)
 
     @property
