@@ -21,6 +21,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -420,26 +421,29 @@ def _carry_out(repo: GitRepo, plan: Plan) -> None:
 
 
 def _remove_new_directories(top: Path, deleted: Iterable[str], since: float) -> None:
-    """Remove the directories left empty that did not exist at the time of the snapshot."""
+    """Remove the directories left without any file that did not exist when the task began."""
     parents = {parent for path in deleted for parent in _parents(path)}
     for parent in sorted(parents, key=lambda path: path.count("/"), reverse=True):
         place = top / parent
-        try:
-            if place.is_symlink() or any(place.iterdir()):
-                continue
-            born = _birth_time(place)
-            if born is None or born >= since:
-                place.rmdir()
-        except OSError:
+        if place.is_symlink() or not place.is_dir() or not _is_new(place, since):
             continue
+        for folder, _, _ in os.walk(place, topdown=False):
+            with suppress(OSError):  # a file may appear in it at any moment; then it stays
+                if not os.listdir(folder) and _is_new(Path(folder), since):
+                    Path(folder).rmdir()
+
+
+def _is_new(place: Path, since: float) -> bool:
+    born = _birth_time(place)
+    return born is None or born >= since
 
 
 def _birth_time(place: Path) -> float | None:
     """Return when a directory was made, or None where the system does not say."""
-    born = getattr(place.stat(), "st_birthtime", None)
-    if born is not None:
-        return float(born)
     try:
+        born = getattr(place.stat(), "st_birthtime", None)
+        if born is not None:
+            return float(born)
         said = subprocess.run(
             ["stat", "-c", "%.9W", "--", str(place)],
             capture_output=True,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deck.checkpoints import (
     Checkpoint,
@@ -232,6 +236,7 @@ def test_a_deleted_tree_comes_back_and_a_new_one_goes_with_its_directories(work:
     (work.top / "old" / "deep").rmdir()
     (work.top / "old").rmdir()
     work.write("fresh/deep/c")
+    (work.top / "fresh" / "hollow" / "more").mkdir(parents=True)
     work.write("was-empty/d")
     work.end("T1")
     assert work.undo("T1") == (2, 2)
@@ -606,6 +611,76 @@ def test_a_task_without_an_end_ends_when_its_role_is_given_the_next(work: Work) 
     work.end("T2")
     assert work.undo("T1") == (0, 1)
     assert work.read("t2.txt") == "x\n"
+
+
+SHAPES = st.sampled_from(["absent", "file", "other file", "program", "link", "directory"])
+PATHS = ["a", "b", "a/x", "a/y z", "b/x", "b/x/deep"]
+
+
+def shape(top: Path, path: str, kind: str) -> None:
+    """Make `path` what `kind` says, over whatever is there or in the way."""
+    place = top / path
+    for parent in reversed(place.relative_to(top).parents[:-1]):
+        if (top / parent).is_symlink() or (top / parent).is_file():
+            (top / parent).unlink()
+        (top / parent).mkdir(exist_ok=True)
+    if place.is_symlink() or place.is_file():
+        place.unlink()
+    elif place.is_dir():
+        shutil.rmtree(place)
+    match kind:
+        case "file" | "other file" | "program":
+            place.write_text(kind)
+            place.chmod(0o755 if kind == "program" else 0o644)
+        case "link":
+            place.symlink_to("/etc")
+        case "directory":
+            place.mkdir()
+
+
+def contents(top: Path) -> dict[str, object]:
+    """Return every file and link with what git would keep of it."""
+    return {
+        str(place.relative_to(top)): (
+            os.readlink(place)
+            if place.is_symlink()
+            else (place.read_bytes(), os.stat(place).st_mode)
+        )
+        for folder, _, files in os.walk(top)
+        for place in [Path(folder, name) for name in (*files, *_links(folder))]
+        if ".git" not in place.parts
+    }
+
+
+def _links(folder: str) -> list[str]:
+    return [n for n in os.listdir(folder) if os.path.islink(os.path.join(folder, n))]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    before=st.lists(st.tuples(st.sampled_from(PATHS), SHAPES), max_size=6),
+    task=st.lists(st.tuples(st.sampled_from(PATHS), SHAPES), max_size=6),
+)
+def test_undo_and_its_undo_are_exact_whatever_the_task_did(
+    before: list[tuple[str, str]], task: list[tuple[str, str]]
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        top = Path(place)
+        git(top, "init", "-q")
+        work = Work(top)
+        for path, kind in before:
+            shape(top, path, kind)
+        was = contents(top)
+        work.deliver("T1")
+        for path, kind in task:
+            shape(top, path, kind)
+        became = contents(top)
+        work.end("T1")
+        work.undo("T1")
+        assert contents(top) == was
+        if was != became:
+            work.undo("pre-rollback-T1")
+        assert contents(top) == became
 
 
 def test_undoing_twice_has_nothing_to_do(work: Work) -> None:
