@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
 
-from gateway import routing, wire
+from gateway import answering, routing, wire
 from gateway.admission import (
     Admission,
     Credential,
@@ -34,23 +34,14 @@ from gateway.health import Readiness
 from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.restore import StreamRestorer, restore_text
 from gateway.redaction.vault import Vault, VaultError
 from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
-from gateway.wire import WireFormat, WireRefused
-from gateway.wire.base import StreamTransformer
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
-from gateway.wire.strictjson import dumps, loads
 from shared.ledger import Receipt
 
-#: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
-#: the work (about 1 ms at 100 MB/s).
-OFF_LOOP: Final = 64 << 10
-#: Seconds a stream may go without a byte to the client while text is held back for a token.
-HOLD_PING: Final = 10.0
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Scan failures that the same call may survive a moment later.
 _PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
@@ -180,6 +171,7 @@ class Pipeline:
         outcome = Outcome()
         try:
             answer = await self._forward(call, route, headers, scan)
+            del scan  # a large body is not held while the answer is streamed
             try:
                 return await self._answer(call, request, answer, originals, outcome)
             finally:
@@ -295,68 +287,41 @@ class Pipeline:
     ) -> web.StreamResponse:
         outcome.http = answer.status
         outcome.status = "ok" if answer.status < 400 else "provider_error"
-        restore = _Restoring(originals, outcome)
+        restoring = answering.Restoring(originals, outcome)
         format_ = wire.get(call.wire)
-        if answer.media_type == "text/event-stream":
-            return await self._stream(call, request, answer, format_, restore)
-        data = await answer.whole()
-        outcome.saw(data)
-        if answer.media_type != "application/json":
-            raise _not_json(answer.status)
-        work = (format_, data, restore, outcome)
-        try:
-            if len(data) > OFF_LOOP:
-                body = await asyncio.to_thread(_restore_whole, *work)
-            else:
-                body = _restore_whole(*work)
-        except WireRefused as wrong:
-            raise UpstreamFailed(
-                wrong.code, "The provider's answer is not JSON that the gateway can read."
-            ) from wrong
         headers = self._headers(call, answer.headers)
+        if answer.media_type == "text/event-stream":
+            response = web.StreamResponse(status=answer.status, headers=headers)
+            pieces = answering.streamed(answer, format_, restoring)
+            await self._stream(call, request, response, pieces, outcome)
+            return response
+        body = await answering.whole(answer, format_, restoring)
         return web.Response(status=answer.status, body=body, headers=headers)
 
     async def _stream(
         self,
         call: Call,
         request: web.Request,
-        answer: Answer,
-        format_: WireFormat,
-        restore: _Restoring,
-    ) -> web.StreamResponse:
-        outcome = restore.outcome
-        transformer = format_.new_stream(restore.stream)
-        response = web.StreamResponse(
-            status=answer.status, headers=self._headers(call, answer.headers)
-        )
+        response: web.StreamResponse,
+        pieces: AsyncGenerator[bytes, None],
+        outcome: Outcome,
+    ) -> None:
+        """Write the pieces; until the first one is here, the client can still get an error."""
         try:
-            first = await answer.chunk()
-            if not first:
-                raise UpstreamFailed("cut", "The provider ended its answer before it began.")
-            call.answering = True
-            await response.prepare(request)
-            filler = format_.keep_alive
-            pieces = _transformed(answer, first, transformer, filler, outcome)
             async with aclosing(pieces):
                 async for piece in pieces:
+                    if not call.answering:
+                        call.answering = True
+                        await response.prepare(request)
                     await response.write(piece)
-        except (UpstreamFailed, WireRefused) as wrong:
+        except UpstreamFailed as failed:
             if not call.answering:
                 raise
-            outcome.cause = wrong.cause if isinstance(wrong, UpstreamFailed) else wrong.code
-        finally:
-            outcome.usage, outcome.model = transformer.usage, transformer.model
-            outcome.stop = transformer.stop_reason
-        if transformer.error is not None:
-            outcome.status, outcome.cause = "provider_error", transformer.error
-        elif not transformer.complete or outcome.cause:
-            self._cut(request, outcome)
-        return response
+            self._cut(request, outcome, failed)
 
-    def _cut(self, request: web.Request, outcome: Outcome) -> None:
+    def _cut(self, request: web.Request, outcome: Outcome, failed: UpstreamFailed) -> None:
         """Break the client's connection: an end it could take for a clean one would be a lie."""
-        outcome.status = "cut"
-        outcome.cause = outcome.cause or "no_end"
+        outcome.status, outcome.cause = "cut", failed.cause
         self._metrics.upstream_error()
         _abort(request)
 
@@ -424,79 +389,7 @@ def _abort(request: web.Request) -> None:
         request.transport.abort()
 
 
-class _Restoring:
-    """Puts one scope's originals back and counts them."""
-
-    def __init__(self, originals: Mapping[str, str], outcome: Outcome) -> None:
-        self._originals = originals
-        self.outcome = outcome
-
-    def text(self, text: str) -> str:
-        """Restore a whole string."""
-        return restore_text(text, self._look_up)
-
-    def stream(self, encode: Callable[[str], str]) -> StreamRestorer:
-        """Return the restorer of one run of streamed text."""
-
-        def look_up(token: str) -> str | None:
-            original = self._look_up(token)
-            return None if original is None else encode(original)
-
-        return StreamRestorer(look_up)
-
-    def _look_up(self, token: str) -> str | None:
-        original = self._originals.get(token)
-        if original is not None:
-            self.outcome.restored += 1
-        return original
-
-
-async def _transformed(
-    answer: Answer,
-    chunk: bytes,
-    transformer: StreamTransformer,
-    filler: bytes,
-    outcome: Outcome,
-) -> AsyncGenerator[bytes, None]:
-    """Yield what the client gets. The next chunk is asked for only after the last piece was
-    written, so a slow client slows the provider down instead of filling our memory."""
-    spoke = time.monotonic()
-    while chunk:
-        outcome.saw(chunk)
-        out = transformer.feed(chunk)
-        now = time.monotonic()
-        if not out and now - spoke > HOLD_PING:
-            out = filler
-        if out:
-            yield out
-            spoke = now
-        chunk = await answer.chunk()
-    if out := transformer.close():
-        yield out
-
-
-def _restore_whole(
-    format_: WireFormat, data: bytes, restore: _Restoring, outcome: Outcome
-) -> bytes:
-    document = loads(data)
-    outcome.usage = format_.usage_of(document)
-    outcome.stop = format_.stop_reason_of(document)
-    outcome.model = format_.model_of(document)
-    return dumps(format_.restore_response(document, restore.text))
-
-
 def _unlisted(refusal: routing.Refusal) -> Refused:
     return Refused(
         refusal.code, refusal.message, status=refusal.status, kind=ErrorKind(refusal.kind)
-    )
-
-
-def _not_json(status: int) -> UpstreamFailed:
-    """An answer that is neither JSON nor a stream, often a proxy's page: its text is dropped, its
-    status kept where it says something."""
-    return UpstreamFailed(
-        "media_type",
-        f"The provider's address answered {status} with something that is not JSON; "
-        "is the base URL right?",
-        status if status >= 400 else 502,
     )
