@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
+import ipaddress
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -191,11 +192,13 @@ def _allowed(table: Any, source: str) -> Allowed:
     _known_keys(table, _ALLOW, source, "allow.")
     ip = frozenset(_strings(table.get("ip", []), "allow.ip", source))
     for name in sorted(ip - IP_CLASSES):
-        if not name[:1].isdigit() and ":" not in name:
+        try:
+            ipaddress.ip_network(name)
+        except ValueError:
             raise PolicyError(
-                f"In the policy {source}, allow.ip holds '{name}'; use an address or one of "
-                f"{', '.join(sorted(IP_CLASSES))}."
-            )
+                f"In the policy {source}, allow.ip holds '{name}'; use an address, a network, or "
+                f"one of {', '.join(sorted(IP_CLASSES))}."
+            ) from None
     return Allowed(
         ip=ip,
         emails=frozenset(

@@ -103,7 +103,7 @@ class Redactor:
     def value(self, key: str, s: str) -> str:
         """Like `text` for a string stored under the name `key` of an object: `{"password": "…"}`
         is a secret although the string alone would not look like one."""
-        return self._replace(s, self._finder.find_value(key, s))
+        return self._replace(s, self._spans(s, key))
 
     def opaque(self, media_type: str) -> None:
         """Note bytes that cannot be read as text. Raises PolicyRefused when the policy says so."""
@@ -114,17 +114,21 @@ class Redactor:
             )
         self.opaque_parts[_media_name(media_type)] += 1
 
-    def _spans(self, s: str) -> Sequence[Span]:
+    def _spans(self, s: str, name: str | None = None) -> Sequence[Span]:
         if self._cache is None or len(s) < SpanCache.SHORTEST:
-            return self._finder.find(s)
+            return self._find(s, name)
+        content = s if name is None else f"{name}\0{s}"
         key = hashlib.blake2b(
-            s.encode("utf-8", "surrogatepass"), digest_size=16, key=self._cache_key
+            content.encode("utf-8", "surrogatepass"), digest_size=16, key=self._cache_key
         ).digest()
         known = self._cache.get(key)
         if known is None:
-            known = tuple(self._finder.find(s))
+            known = tuple(self._find(s, name))
             self._cache.put(key, known)
         return known
+
+    def _find(self, s: str, name: str | None) -> list[Span]:
+        return self._finder.find(s) if name is None else self._finder.find_value(name, s)
 
     def _replace(self, s: str, spans: Sequence[Span]) -> str:
         if not spans:

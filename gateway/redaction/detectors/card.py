@@ -83,20 +83,23 @@ class CardRule(Rule):
             if last is None:
                 first += 1
                 continue
-            yield Span(groups[first][0], groups[last][1], "CARD", 0.95, "card")
+            span = Span(groups[first][0], groups[last][1], "CARD", 0.95, "card")
+            if not _is_number_in_code(text, span):
+                yield span
             first = last + 1
 
     def _card_from(self, text: str, groups: list[tuple[int, int]], first: int) -> int | None:
         sizes: tuple[int, ...] = ()
         digits = ""
         found = None
+        named = _WORDS.search(text, max(0, groups[first][0] - _REACH), groups[first][0]) is not None
         for index in range(first, len(groups)):
             start, end = groups[index]
             sizes += (end - start,)
             digits += text[start:end]
             if len(digits) > _LONGEST:
                 break
-            if (len(sizes) == 1 or sizes in _GROUPINGS) and is_card(digits):
+            if (len(sizes) == 1 or sizes in _GROUPINGS) and is_card(digits, named=named):
                 found = index
         return found
 
@@ -104,12 +107,35 @@ class CardRule(Rule):
 _GROUP: Final = re.compile(r"\d+")
 
 
-def is_card(digits: str) -> bool:
-    """Whether an issuer gives out such a number (prefix, length) and its check digit holds."""
+#: With such a word before it, a number needs no known issuer.
+_WORDS: Final = re.compile(
+    r"(?:card|credit|debit|\bcc\b|visa|amex|maestro|\bpan\b|karte|carte|tarjeta|carta)[^\r\n]*\Z",
+    re.IGNORECASE,
+)
+_REACH: Final = 40
+
+
+def is_card(digits: str, *, named: bool = False) -> bool:
+    """Whether an issuer gives out such a number (prefix, length) and its check digit holds; `named`
+    numbers stand behind a word for a card, and any issuer will do."""
     size = len(digits)
-    if not _SHORTEST <= size <= _LONGEST or len(set(digits)) < 2:
+    if not _SHORTEST <= size <= _LONGEST or len(set(digits)) < 2 or not luhn.is_valid(digits):
         return False
-    for low, high, lengths in _ISSUERS:
-        if size in lengths and low <= int(digits[: len(str(low))]) <= high:
-            return bool(luhn.is_valid(digits))
-    return False
+    if named:
+        return True
+    return any(
+        size in lengths and low <= int(digits[: len(str(low))]) <= high
+        for low, high, lengths in _ISSUERS
+    )
+
+
+def _is_number_in_code(text: str, span: Span) -> bool:
+    """`x = 4005415423578`: of the old 13-digit form one number in a hundred passes as a card."""
+    if span.end - span.start != _OLD_VISA or _WORDS.search(
+        text, max(0, span.start - _REACH), span.start
+    ):
+        return False
+    return text[max(0, span.start - 3) : span.start].rstrip()[-1:] in ("=", "(", "<", ">", "+", "*")
+
+
+_OLD_VISA: Final = 13

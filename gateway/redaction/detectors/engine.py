@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from presidio_analyzer import EntityRecognizer
@@ -45,6 +46,9 @@ RULES: Final[tuple[type[Rule], ...]] = (
     TermRule,
 )
 
+#: Longest value and name that are read together: `{"phone": "0161 4960974"}`.
+_NAMED_VALUE: Final = 80
+_BETWEEN_WORDS: Final = re.compile(r"[_.\-]|(?<=[a-z])(?=[A-Z])")
 _NOT_IN_A_KIND: Final = re.compile(r"[^A-Z]+")
 
 #: What Presidio's own recognizers call things that we have a kind for.
@@ -66,6 +70,7 @@ class Detector:
     def __init__(self, policy: Policy) -> None:
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._by_context = [r for r in self._rules if isinstance(r, (PhoneRule, SsnRule, CardRule))]
         self._own = [_load(name, policy) for name in policy.recognizers]
         self._allowed = policy.allowed.values
 
@@ -74,8 +79,18 @@ class Detector:
         return self._settle(text, list(self._all(text)))
 
     def find_value(self, key: str, value: str) -> list[Span]:
-        """The same for a string stored under `key`, whose name may make it a secret."""
-        return self._settle(value, [*self._all(value), *self._secrets.value_spans(key, value)])
+        """The same for a string stored under `key`, whose name may say what it is."""
+        found = [*self._all(value), *self._secrets.value_spans(key, value)]
+        if len(value) <= _NAMED_VALUE:
+            lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
+            source = Source(lead + value)
+            found += [
+                replace(span, start=span.start - len(lead), end=span.end - len(lead))
+                for rule in self._by_context
+                for span in rule.spans(source)
+                if span.start >= len(lead)
+            ]
+        return self._settle(value, found)
 
     def _all(self, text: str) -> Iterator[Span]:
         if not text:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.policy import IP_CLASSES, Policy
 from gateway.redaction.spans import Span
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -31,6 +32,7 @@ _V6_HINT: Final = re.compile(r":(?=[0-9A-Fa-f]{0,4}:)")
 _V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
 _V6: Final = re.compile(r"[0-9A-Fa-f:]{2,39}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?")
 _V6_GROUPS: Final = 8
+_NOT_A_NAME: Final = 4
 
 
 class IpRule(Rule):
@@ -38,11 +40,21 @@ class IpRule(Rule):
 
     KINDS: ClassVar = ("IP",)
 
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self._networks = [
+            ipaddress.ip_network(name) for name in sorted(policy.allowed.ip - IP_CLASSES)
+        ]
+
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at dotted quads, then at colon groups."""
         text = source.text
         for match in _V4.finditer(text):
-            if self._points_at_someone(match.group()) and not _is_version(text, match):
+            if (
+                self._points_at_someone(match.group())
+                and not _is_version(text, match)
+                and not _is_network(text, match.start(), match.end())
+            ):
                 yield Span(match.start(), match.end(), "IP", 0.8, "ipv4")
         if text.count(":") > 1:
             yield from self._version_6(text)
@@ -61,7 +73,11 @@ class IpRule(Rule):
                 continue
             done = match.end()
             end = _v6_end(text, match)
-            if end is not None and self._points_at_someone(text[start:end]):
+            if (
+                end is not None
+                and self._points_at_someone(text[start:end])
+                and not _is_network(text, start, end)
+            ):
                 yield Span(start, end, "IP", 0.8, "ipv6")
 
     def _points_at_someone(self, written: str) -> bool:
@@ -71,8 +87,14 @@ class IpRule(Rule):
             return False
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        allowed = self.policy.allowed.ip
-        return str(address) not in allowed and classes(address).isdisjoint(allowed)
+        return not self._allowed_networks_hold(address) and classes(address).isdisjoint(
+            self.policy.allowed.ip
+        )
+
+    def _allowed_networks_hold(self, address: _Address) -> bool:
+        return any(
+            address.version == network.version and address in network for network in self._networks
+        )
 
 
 def classes(address: _Address) -> set[str]:
@@ -82,13 +104,17 @@ def classes(address: _Address) -> set[str]:
         found.add("loopback")
     if address.is_unspecified or (address.version == 4 and int(address) >> 24 == 0):
         found.add("unspecified")
-    if address.is_link_local:
+    if address in (_LINK_LOCAL_4 if address.version == 4 else _LINK_LOCAL_6):
         found.add("link_local")
     if address.is_multicast:
         found.add("multicast")
     if any(address in network for network in _DOCUMENTATION if network.version == address.version):
         found.add("documentation")
-    elif address.is_private and not found:
+    elif not found and (
+        address in _UNIQUE_LOCAL
+        if address.version == 6
+        else address.is_private or address in _SHARED
+    ):
         found.add("private")
     if address.version == 4 and (
         int(address) >> 28 == 15 or int(address) & 0xFF000000 == 0xFF000000
@@ -97,6 +123,10 @@ def classes(address: _Address) -> set[str]:
     return found
 
 
+_LINK_LOCAL_4: Final = ipaddress.ip_network("169.254.0.0/16")
+_LINK_LOCAL_6: Final = ipaddress.ip_network("fe80::/64")  # RFC 4291: the other 54 bits are zero
+_UNIQUE_LOCAL: Final = ipaddress.ip_network("fc00::/7")
+_SHARED: Final = ipaddress.ip_network("100.64.0.0/10")  # inside a provider's network, RFC 6598
 _DOCUMENTATION: Final = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -107,6 +137,21 @@ _DOCUMENTATION: Final = tuple(
         "3fff::/20",
     )
 )
+
+
+_PREFIX_LENGTH: Final = re.compile(r"/(\d{1,3})(?!\d)")
+
+
+def _is_network(text: str, start: int, end: int) -> bool:
+    """`198.51.100.0/24` names a network and no machine in it."""
+    length = _PREFIX_LENGTH.match(text, end)
+    if length is None:
+        return False
+    try:
+        network = ipaddress.ip_network(text[start:end] + length.group())
+    except ValueError:  # host bits are set, or the length is none
+        return False
+    return network.num_addresses > 1
 
 
 def _is_version(text: str, match: re.Match[str]) -> bool:
@@ -126,8 +171,11 @@ def _v6_end(text: str, match: re.Match[str]) -> int | None:
             written = written.rpartition(":")[0]  # a port behind the address
         elif len(groups) < _V6_GROUPS and "." not in written:
             return None
-    elif "." not in written and not re.match(r"[23][0-9A-Fa-f]{3}:", written):
+    elif (
         # Everything routed begins with 2 or 3; `abc::def` is a name in source code.
-        if len(groups) < 4 or not any(c.isdigit() for c in written):
-            return None
+        "." not in written
+        and not re.match(r"[23][0-9A-Fa-f]{3}:", written)
+        and (len(groups) < _NOT_A_NAME or not any(c.isdigit() for c in written))
+    ):
+        return None
     return match.start() + len(written)

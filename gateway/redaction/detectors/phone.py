@@ -38,7 +38,8 @@ _TRUNK: Final = re.compile(
     r"|0\d{2,5}[ \-/]\d{3,8}(?:[ \-]\d{2,6}){0,3}"
 )
 _DATE: Final = re.compile(
-    r"(?:19|20)\d\d([-/. ])\d{1,2}\1\d{1,2}(?:\D|\Z)|\d{1,2}([-/. ])\d{1,2}\2(?:19|20)?\d\d(?:\D|\Z)"
+    r"(?:19|20)\d\d([-/. ])\d{1,2}\1\d{1,2}(?:\D|\Z)"
+    r"|\d{1,2}([-/.])\d{1,2}\2(?:(?:19|20)\d\d(?:\D|\Z)|\d\d\Z)"
 )
 
 _WORDS: Final = re.compile(
@@ -125,8 +126,12 @@ def _score(text: str, run: re.Match[str]) -> float:
     digits = "".join(c for c in written if c.isdigit())
     if not _FEWEST <= len(digits) <= _MOST or _joined(text, run) or len(set(digits)) < 3:
         return 0.0
-    if run["plus"] is not None:
-        return 0.8 if _international(run["plus"], digits, written) else 0.0
+    plus = run["plus"]
+    if plus == "+":
+        return 0.8 if _international(digits, written) else 0.0
+    if plus and _is_valid(digits):
+        return 0.8
+    written, digits = (plus or "") + written, (plus or "") + digits
     if _DATE.match(written):
         return 0.0
     if _NANP.fullmatch(written):
@@ -139,30 +144,33 @@ def _score(text: str, run: re.Match[str]) -> float:
 def _joined(text: str, run: re.Match[str]) -> bool:
     """Part of something longer: an identifier, a decimal, a time, a GUID."""
     start, end = run.span()
-    after = text[end : end + 2]
-    if after[:1].isalnum() or after[:1] in ("_", "+", "%"):
-        return True
-    if (
-        len(after) == 2
-        and after[0] in ".:-/"
-        and (after[1].isdigit() or (after[0] == "-" and after[1] in "abcdefABCDEF"))
-    ):
+    if _GOES_ON.match(text, end):
         return True
     before = text[max(0, start - 2) : start]
     return len(before) == 2 and before[1] in ".:-/," and before[0].isdigit()
 
 
-def _international(plus: str, digits: str, written: str) -> bool:
-    compact = digits
+_GOES_ON: Final = re.compile(r"\w|[+%]|[.:/]\d|-(?:\d|[0-9a-fA-F]{4}(?![a-zA-Z]))")
+
+
+def _international(digits: str, written: str) -> bool:
+    """A number with its country code; a decimal with a sign is none."""
+    if "." in written and re.search(r"\.\d(?:\D|\Z)", written):
+        return False
     if "(0)" in written:
-        compact = "".join(c for c in written.replace("(0)", "", 1) if c.isdigit())
+        digits = "".join(c for c in written.replace("(0)", "", 1) if c.isdigit())
     try:
-        number = phonenumbers.parse("+" + compact, None)
+        number = phonenumbers.parse("+" + digits, None)
     except phonenumbers.NumberParseException:
         return False
-    if plus == "00":
-        return phonenumbers.is_valid_number(number)
-    return phonenumbers.is_possible_number(number) and len(compact) >= 8
+    return phonenumbers.is_possible_number(number) and len(digits) >= 8
+
+
+def _is_valid(digits: str) -> bool:
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse("+" + digits, None))
+    except phonenumbers.NumberParseException:
+        return False
 
 
 def _stands_alone(text: str, run: re.Match[str]) -> bool:

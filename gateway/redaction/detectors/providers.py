@@ -135,7 +135,7 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("ibm-apps", "p8e-", r"p8e-[A-Za-z0-9-]{32}"),
     ("azure-ad", "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,34}"),
     ("azure-devops", "AZDO", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
-    ("azure-storage", "==", r"[A-Za-z0-9+/]{86}=="),
+    ("azure-storage", "==", r"(?<!sha512-)(?<!sha384-)(?<!sha512:)[A-Za-z0-9+/]{86}=="),
     ("azure-sas", "sig=", r"(?<=sig=)[A-Za-z0-9%+/]{40,80}(?:%3D|={1,2})"),
     ("mapbox", "sk.eyJ", r"sk\.eyJ[\w-]{40,200}\.[\w-]{20,40}"),
     ("onepassword", "ops_eyJ", r"ops_eyJ[A-Za-z0-9+/=_-]{100,2000}"),

@@ -12,6 +12,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors.base import Rule, Source, occurrences
@@ -70,6 +71,8 @@ _TYPED: Final = re.compile(
 _UNQUOTED: Final = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{1,4096}")
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
 _VALUE_MAX: Final = 4096
+_COMMENT: Final = re.compile(r"\s+(?:#|//)")
+_NAME_ONLY: Final = re.compile(r"[A-Za-z_$][A-Za-z_$.]*\d?", re.ASCII)
 
 
 class SecretRule(Rule):
@@ -98,7 +101,7 @@ class SecretRule(Rule):
     def _assignments(self, source: Source) -> Iterator[Span]:
         text = source.text
         done = -1
-        for at, hint in sorted(occurrences(source.folded, _HINTS)):
+        for at, _hint in sorted(occurrences(source.folded, _HINTS)):
             if at < done:
                 continue
             left = _NAME_LEFT.search(text, max(0, at - 80), at)
@@ -139,13 +142,20 @@ class SecretRule(Rule):
             return None
         value = match.group()
         if style == "line":
-            value = re.split(r"\s+#|\s+//", value, maxsplit=1)[0].rstrip().rstrip(",;\\")
-            if " " in value and not _scheme_only(value):
-                first = value.split(" ", 1)[0]
-                value = value if name.isupper() and not _is_code(value) else first
-        elif "&" in value:
-            value = value.split("&", 1)[0]
-        value = value.rstrip(".:")
+            value = _COMMENT.split(value, maxsplit=1)[0].rstrip()
+            if " " in value and not _scheme_only(value) and (not name.isupper() or _is_code(value)):
+                value = value.split(" ", 1)[0]
+            value = value.rstrip(",;\\")
+        elif text[match.end() : match.end() + 1] in ("(", "[", "{") or _is_code(value):
+            return None  # a call or an index
+        value = value.split("&", 1)[0].rstrip(".:")
+        if (
+            op == "="
+            and text[at - 1 : at] in " \t"
+            and not name.isupper()
+            and _NAME_ONLY.fullmatch(value)
+        ):
+            return None  # `password = fallback`: another variable
         if not self._is_secret(name, value, quoted=False, strict=style == "code"):
             return None
         return _trimmed(text, at, at + len(value), "unquoted")
@@ -380,7 +390,7 @@ def _mixed_case(value: str) -> bool:
     """Capitals scattered as a generator does, not as CamelCase does."""
     if not value.isascii() or any(c.isspace() for c in value):
         return False
-    changes = sum(a.islower() != b.islower() for a, b in zip(value, value[1:], strict=False))
+    changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
     return changes * 3 >= len(value)
 
 
