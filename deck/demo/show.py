@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.table import Table
@@ -80,11 +81,11 @@ class Show:
         """Print a command as it was run, what it said and its exit code."""
         self.console.print(Text.assemble(("$ ", "bold"), (line, "bold")))
         shown = said.splitlines()
-        for each in shown[:lines]:
-            self.console.print(Text("  ").append_text(self.paint(each)))
+        output = [self.paint(each) for each in shown[:lines]]
         if len(shown) > lines:
-            self.console.print(Text(f"  … {len(shown) - lines} more lines", style="dim"))
-        self.console.print(Text(f"  exit {code}", style="dim" if code == 0 else "yellow"))
+            output.append(Text(f"… {len(shown) - lines} more lines", style="dim"))
+        output.append(Text(f"exit {code}", style="dim" if code == 0 else "yellow"))
+        self.console.print(Padding(Group(*output), (0, 0, 0, 2)))
 
     def side_by_side(self, role: str, panels: Sequence[tuple[str, str]]) -> None:
         """Show texts beside each other (below each other where the terminal is narrow)."""

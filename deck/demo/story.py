@@ -67,12 +67,12 @@ def _tell(show: Show, *, keep: bool) -> int:
         came = f"{type(wrong).__name__}: {wrong}"
         _explain(show, NotSo("the demo to understand what it found", came, world.events))
     finally:
-        with _signals_ignored():
-            if kept:
-                _say_how_to_look_around(show, world)
-            else:
+        if not kept:
+            with _signals_ignored():
                 _say_what_is_left(show, world, world.end())
     show.checklist()
+    if kept:
+        _say_how_to_look_around(show, world)
     return code
 
 
@@ -290,11 +290,8 @@ class Story:
         world = self.world
         self.show.step("Tokens and cost")
         told = world.wait(self._all_usage, "the deck to know each role's tokens", 35.0)
-        rows = [
-            [role, *(f"{tokens[name]:,}" for name in project.PRICES), f"${cost:.4f}"]
-            for role, (tokens, cost) in told.items()
-        ]
-        self.show.table("choragos board", ["role", *project.PRICES, "cost"], rows, right=1)
+        ran = world.must("choragos", "report")
+        self.show.command(ran.line, ran.said, ran.code)
         for role in project.ROLES:
             calls = self.calls[role]
             tokens, cost = told[role]
@@ -328,7 +325,7 @@ class Story:
         )
         texts = b"".join(path.read_bytes() for path in self.ledger.rglob("*") if path.is_file())
         self.check(
-            "no value stands in the ledger",
+            "none of the six values stands in the gateway's ledger",
             not sightings(texts, self.world.canaries),
         )
         ran = self.world.run("sphragis", "verify", str(self.deck_ledger))
@@ -562,10 +559,10 @@ def _say_what_is_left(show: Show, world: World, leftovers: list[str]) -> None:
 def _say_how_to_look_around(show: Show, world: World) -> None:
     look, end = world.leave_up()
     show.step("The session is still up")
-    show.prose("In a new shell, first:")
-    show.shell(f". {look}")
+    show.prose("This opens a shell in it:")
+    show.shell(f"sh {look}")
     show.table(
-        "then",
+        "where you can say",
         ["command", "what it shows"],
         [
             ("choragos board", "roles, tasks, the gateway"),

@@ -280,15 +280,15 @@ class World:
         return self.survivors
 
     def leave_up(self) -> tuple[Path, Path]:
-        """Write two shell files for after the demo: one to source for looking around, one that
-        ends everything. Return their paths."""
+        """Write two scripts for after the demo: one opens a shell in this world (or runs what it
+        is given), one ends everything. Return their paths."""
         look, end = self.root / "look.sh", self.root / "end.sh"
-        exports = [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
-        place = shlex.quote(str(self.root))
-        lines = [*exports, f"export DEMO={place}", f"cd {shlex.quote(str(self.repo))}"]
-        look.write_text("\n".join([*lines, ""]))
-        stop = ["choragos kill", "sphragis stop", f"cd / && rm -r {place}"]
-        end.write_text("\n".join([f". {shlex.quote(str(look))}", *stop, ""]))
+        variables = {**self.env, "DEMO": str(self.root)}
+        given = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        repo, root = shlex.quote(str(self.repo)), shlex.quote(str(self.root))
+        look.write_text(f'cd {repo} || exit 1\nexec env -i {given} TERM="$TERM" /bin/sh "$@"\n')
+        stop = "choragos kill; sphragis stop"
+        end.write_text(f"sh {shlex.quote(str(look))} -c {shlex.quote(stop)} && rm -r {root}\n")
         return look, end
 
 

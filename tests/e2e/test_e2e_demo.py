@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,37 +45,45 @@ def user_environment(home: Path) -> dict[str, str]:
     }
 
 
-def marked_processes() -> set[int]:
-    return {pid for pid, environ, _ in worlds._processes() if b"CHORAGOS_DEMO_MARK=" in environ}
+@dataclass(frozen=True)
+class Place:
+    """Where the demo of one test makes its directory: its processes are known by this path."""
 
+    temp: Path
+    home: Path
 
-def demo_directories() -> set[str]:
-    return {p.name for p in Path(tempfile.gettempdir()).glob("choragos-demo-*")}
+    def demo(self, *options: str) -> dict:
+        return {
+            "args": [BIN / "choragos", "demo", *options],
+            "cwd": self.home,
+            "env": {**user_environment(self.home), "TMPDIR": str(self.temp)},
+            "stdin": subprocess.DEVNULL,
+            "text": True,
+        }
+
+    def processes(self) -> dict[int, str]:
+        mark = os.fsencode(self.temp / "choragos-demo-")
+        return {pid: line for pid, environ, line in worlds._processes() if mark in environ}
 
 
 @pytest.fixture
-def nothing_left():
-    processes, directories = marked_processes(), demo_directories()
-    yield
+def place(tmp_path: Path) -> Iterator[Place]:
+    # A short path: the demo's sockets live below it.
+    temp = Path(tempfile.mkdtemp(prefix="cd-", dir="/tmp"))
+    made = Place(temp, tmp_path)
+    yield made
     deadline = time.monotonic() + 5
-    while (marked_processes() - processes) and time.monotonic() < deadline:
+    while made.processes() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert marked_processes() - processes == set()
-    assert demo_directories() - directories == set()
+    try:
+        assert made.processes() == {}
+        assert list(temp.iterdir()) == []
+    finally:
+        shutil.rmtree(temp)
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_the_demo_holds_every_statement_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [BIN / "choragos", "demo"],
-        cwd=tmp_path,
-        env=user_environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+def test_the_demo_holds_every_statement_and_leaves_nothing(place: Place) -> None:
+    done = subprocess.run(**place.demo(), check=False, capture_output=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = re.search(r"(\d+) of (\d+) statements held, [\d.]+ s", done.stdout)
     assert verdict is not None, done.stdout
@@ -83,23 +94,13 @@ def test_the_demo_holds_every_statement_and_leaves_nothing(tmp_path: Path) -> No
     for told in ("the agent sent", "the provider received", "the agent got back", "choragos board"):
         assert told in done.stdout
     # HOME of the user: the demo wrote nothing there.
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.home.iterdir()) == []
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
-    before = marked_processes()
-    running = subprocess.Popen(
-        [BIN / "choragos", "demo"],
-        cwd=tmp_path,
-        env=user_environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def test_an_interrupted_demo_cleans_up(place: Place) -> None:
+    running = subprocess.Popen(**place.demo(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 60
-    while len(marked_processes() - before) < 4 and running.poll() is None:
+    while len(place.processes()) < 4 and running.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
@@ -109,34 +110,24 @@ def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
     assert "Traceback" not in out
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_a_demo_that_is_kept_can_be_looked_at_and_ended_as_it_says(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [BIN / "choragos", "demo", "--keep"],
-        cwd=tmp_path,
-        env=user_environment(tmp_path),
-        stdin=subprocess.DEVNULL,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+def test_a_demo_that_is_kept_can_be_looked_at_and_ended_as_it_says(place: Place) -> None:
+    done = subprocess.run(**place.demo("--keep"), check=False, capture_output=True, timeout=LIMIT_S)
     end = re.search(r"^  (sh /\S+/end\.sh)$", done.stdout, re.MULTILINE)
-    look = re.search(r"^  (\. /\S+/look\.sh)$", done.stdout, re.MULTILINE)
+    look = re.search(r"^  (sh /\S+/look\.sh)$", done.stdout, re.MULTILINE)
     assert end is not None, done.stdout + done.stderr
     assert look is not None
     try:
         assert done.returncode == 0, done.stdout + done.stderr
-        seen = shell(
-            f"{look[1]} && choragos board && choragos report && choragos checkpoints"
+        commands = (
+            "choragos board && choragos report && choragos checkpoints"
             " && cat .choragos/logs/events.log $DEMO/provider.jsonl"
-            " && sphragis verify $SPHRAGIS_HOME/ledger",
-            tmp_path,
+            " && sphragis verify $SPHRAGIS_HOME/ledger"
         )
+        seen = shell(f"{look[1]} -c '{commands}'", place.home)
         assert seen.returncode == 0, seen.stdout + seen.stderr
         assert "reported" in seen.stdout
     finally:
-        ended = shell(end[1], tmp_path)
+        ended = shell(end[1], place.home)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
