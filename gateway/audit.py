@@ -99,6 +99,8 @@ class Audit:
             "opaque": dict(scan.opaque),
             "scan_us": scan.scan_us,
         }
+        if scan.extra_hits:
+            fields["ext"]["headers_left_out"] = sorted(scan.extra_hits)
         return await self._durable("request", fields)
 
     async def deny(self, call: Caller, code: str, http: int) -> Receipt:

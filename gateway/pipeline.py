@@ -42,6 +42,9 @@ from gateway.usage import UsageMeter
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
 from shared.ledger import Receipt
 
+#: Headers that change what the provider does. One that holds a protected value refuses the call;
+#: any other is left out, because clients send ids there that only look like such a value.
+API_HEADERS: Final = "anthropic-"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 #: Scan failures that the same call may survive a moment later.
 _PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
@@ -166,6 +169,7 @@ class Pipeline:
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
             scan = await self._scan(call, request, headers, body)
+        headers = {name: value for name, value in headers.items() if name not in scan.extra_hits}
         originals = await self._originals(call)
         call.receipt = await self._intend(call, scan)
         outcome = Outcome()
@@ -224,11 +228,12 @@ class Pipeline:
             raise Refused(refused.code, refused.sentence) from refused
         except VaultError as wrong:
             raise unavailable(str(wrong), "vault") from wrong
-        if scan.extra_hits:
+        needed = [name for name in sorted(scan.extra_hits) if name.startswith(API_HEADERS)]
+        if needed:
             raise Refused(
                 "header_value",
-                f"The request header {min(scan.extra_hits)} holds a value that the policy "
-                "protects and headers cannot be rewritten; remove it from the header.",
+                f"The request header {needed[0]} holds a value that the policy protects and a "
+                "header cannot be rewritten; remove it from the header.",
             )
         self._metrics.redactions(scan.counts)
         return scan

@@ -265,6 +265,21 @@ async def test_only_listed_headers_and_one_credential_leave(
     assert seen.header("anthropic-beta") == ["a-1,b-2"]
 
 
+async def test_a_header_with_a_protected_value_is_left_out(
+    gateway: Gateway, provider: Provider
+) -> None:
+    status, _, _ = await post(
+        gateway,
+        body(),
+        headers={"x-client-request-id": canary("header"), "user-agent": "client/1.0"},
+    )
+    assert status == 200
+    assert leaks([canary("header")], provider.seen) == []
+    assert provider.seen[0].header("x-client-request-id") == []
+    assert provider.seen[0].header("user-agent") == ["client/1.0"]
+    assert last(gateway, "request")["ext"]["headers_left_out"] == ["x-client-request-id"]
+
+
 async def test_a_bearer_token_alone_passes_as_it_is(gateway: Gateway, provider: Provider) -> None:
     async with (
         aiohttp.ClientSession() as session,
@@ -686,7 +701,7 @@ REFUSED = [
     ("large", "/v1/messages", {}, b'{"a":"' + b"x" * (3 << 20) + b'"}', 403, "body_too_large"),
     ("scheme", "/v1/messages", {"x-api-key": "", "authorization": "Basic eDp5"}, b"{}", 403,
      "credential_scheme"),
-    ("header", "/v1/messages", {"x-client-request-id": "probe@leak-canary.org"},
+    ("header", "/v1/messages", {"anthropic-beta": "probe@leak-canary.org"},
      b'{"model":"m","messages":[]}', 403, "header_value"),
     ("block", "/v1/messages", {},
      b'{"model":"m","messages":[{"role":"user","content":[{"type":"hologram"}]}]}', 403, None),
