@@ -64,6 +64,8 @@ SEGMENT_BYTES: Final = 256 << 20
 SEGMENT_SECONDS: Final = 24 * 3600
 #: How often HEAD follows the log (section 2.4).
 HEAD_SECONDS: Final = 1.0
+#: How long a start waits between looks at a lock that is taken, in seconds.
+LOCK_PAUSES: Final = (0.01, 0.03, 0.06)
 #: How often an idle writer looks at the age of its segment.
 IDLE_SECONDS: Final = 60.0
 
@@ -665,19 +667,30 @@ def _take_lock(directory: Path) -> int:
             f"The ledger directory {directory} cannot be used ({reason(error)}); check its owner "
             "and mode, or choose another place."
         ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not _flock(fd):
         holder = _lock_holder(fd)
         os.close(fd)
         raise LedgerLocked(
             f"The ledger {directory} is in use by {holder}; stop that program first."
-        ) from error
+        )
     who = {"boot": _boot_id(), "host": socket.gethostname(), "pid": os.getpid()}
     with contextlib.suppress(OSError):  # only a courtesy to whoever finds the lock taken
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
     return fd
+
+
+def _flock(fd: int) -> bool:
+    """Take the lock. A verification holds it for a moment to see whether the log is live, so one
+    refusal is not yet an answer."""
+    for pause in (*LOCK_PAUSES, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if pause is not None:
+                time.sleep(pause)
+    return False
 
 
 def _lock_holder(fd: int) -> str:

@@ -6,7 +6,7 @@ Made by `verify`; printed by the programs' own commands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -99,6 +99,13 @@ class Findings:
         self.more = 0
         self._worst: set[Status] = set()
 
+    def copy(self) -> Findings:
+        """Return an independent copy."""
+        other = Findings()
+        other._found, other.notes = dict(self._found), list(self.notes)
+        other.more, other._worst = self.more, set(self._worst)
+        return other
+
     def add(
         self, code: str, seq: int | None, sentence: str, means: Status = Status.TAMPERED
     ) -> None:
@@ -124,7 +131,7 @@ class Findings:
         """Tell whether something was found about record `seq`."""
         return any(found_seq == seq for _, found_seq in self._found)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Finding]:
         return iter(self._found.values())
 
     def __len__(self) -> int:

@@ -548,7 +548,23 @@ def test_an_unanswered_request_is_a_note_while_the_log_is_open_and_a_finding_aft
     assert findings(verdict) == [("request_unanswered", 1)]
 
 
-@pytest.mark.parametrize("ref", [None, 1, 2, 99])
+def test_a_large_log_with_helpers_gives_the_same_answers(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.ledger.verify.HELPED_BYTES", 0)
+    assert verify_path(log).exit_code == 0
+    lines = lines_of(log)
+    index = at_record(lines, 4) + 1
+    change = b"A" if lines[index][-20:-19] != b"A" else b"B"
+    lines[index] = lines[index][:-20] + change + lines[index][-19:]
+    put(log, lines)
+    assert findings(verify_path(log)) == [("checkpoint_signature", 4)]
+    lines[at_record(lines, 9)] = lines[at_record(lines, 9)].replace(b'"n":4', b'"n":5')
+    put(log, lines)
+    assert findings(verify_path(log)) == [("checkpoint_signature", 4), ("record_changed", 9)]
+
+
+@pytest.mark.parametrize("ref", [None, 1, 2, 3, 99])
 def test_an_outcome_without_its_request_is_a_finding(tmp_path: Path, ref: int | None) -> None:
     with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN) as ledger:
         ledger.append("journal", {}).result(10)
