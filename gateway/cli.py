@@ -51,6 +51,14 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(wrong), failure)
     except (typer.Abort, KeyboardInterrupt):
         return 130
+    except BrokenPipeError:
+        # The reader of our output has enough; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failure
+    except Exception as error:
+        from gateway.logs import where
+
+        return _fail(f"The program itself failed ({where(error)}); please report this.", failure)
     return code if isinstance(code, int) else 0
 
 
