@@ -9,6 +9,7 @@ Called by `screen` and by whoever draws it.
 from __future__ import annotations
 
 import re
+import struct
 from enum import IntFlag
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -135,12 +136,24 @@ class Row:
             self.chars[column - 1] = self.chars[column] = " "
 
 
+# A run of one style in a packed line: length, colors, flags, underline, number of its link.
+_RUN: Final = struct.Struct("<HiiiBBH")
+
+
 class Line(NamedTuple):
-    """A row packed for history: its text, and (length, style) runs, empty when it is all plain."""
+    """A row packed for history: its text and its runs of style, nothing for a plain one."""
 
     text: str
-    runs: tuple[tuple[int, Style], ...]
-    wrapped: bool
+    wrapped: bool = False
+    runs: bytes = b""
+    links: tuple[str, ...] = ()
+
+    def spans(self) -> list[tuple[int, Style]]:
+        """(length, style) from the left; what follows the last one is plain."""
+        return [
+            (count, Style(fg, bg, attrs, underline, line, self.links[link - 1] if link else ""))
+            for count, fg, bg, line, attrs, underline, link in _RUN.iter_unpack(self.runs)
+        ]
 
 
 def pack(row: Row) -> Line:
@@ -149,16 +162,25 @@ def pack(row: Row) -> Line:
     text = joined if row.wrapped else joined.rstrip(" ")
     styles = row.styles
     if styles.count(PLAIN) == len(styles):
-        return Line(text, (), row.wrapped)
-    runs: list[tuple[int, Style]] = []
+        return Line(text, row.wrapped)
+    runs: list[bytes] = []
+    links: list[str] = []
     start, current = 0, styles[0]
     for column, style in enumerate(styles):
         if style is not current and style != current:
-            runs.append((column - start, current))
+            runs.append(_pack_run(column - start, current, links))
             start, current = column, style
     if current != PLAIN:
-        runs.append((len(styles) - start, current))
-    return Line(text, tuple(runs), row.wrapped)
+        runs.append(_pack_run(len(styles) - start, current, links))
+    return Line(text, row.wrapped, b"".join(runs), tuple(links))
+
+
+def _pack_run(count: int, style: Style, links: list[str]) -> bytes:
+    fg, bg, attrs, underline, line, link = style
+    if link and link not in links:
+        links.append(link)
+    number = links.index(link) + 1 if link else 0
+    return _RUN.pack(count, fg, bg, line, attrs, underline, number)
 
 
 def cells_of(line: Line) -> tuple[list[str], list[Style]]:
@@ -169,7 +191,7 @@ def cells_of(line: Line) -> tuple[list[str], list[Style]]:
         if cluster_width(cluster) == 2:
             chars.append("")
     styles: list[Style] = []
-    for count, style in line.runs:
+    for count, style in line.spans():
         styles += [style] * count
     missing = len(styles) - len(chars)
     if missing > 0:

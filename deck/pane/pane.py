@@ -9,6 +9,7 @@ Everything here runs on one event loop and never blocks it. Called by the sessio
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 import uuid
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deck.pane.process import ExitStatus, PaneError, PaneProcess, StopProof
+from deck.pane.process import ExitStatus, PaneError, PaneProcess, PaneStartError, StopProof
 from deck.pane.screen import Screen
 from deck.pane.status import (
     DEFAULT_CHROME,
@@ -94,7 +95,12 @@ class _Log:
 
     def open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self.fd = os.open(self.path, flags, 0o600)
+        try:
+            self.fd = os.open(self.path, flags, 0o600)
+            os.fchmod(self.fd, 0o600)
+        except OSError as error:
+            reason = f"the transcript {self.path} cannot be written: {error.strerror}"
+            raise PaneStartError(reason) from None
 
     def flush(self) -> None:
         if self.fd >= 0 and self.buffer:
@@ -218,12 +224,13 @@ class Pane:
             raise PaneError(f"{self.spec.name} is already running")
         self._new_run()
         if self.spec.log_path is not None and self._log is None:
-            self._log = _Log(self.spec.log_path)
-            self._log.open()
+            log = _Log(self.spec.log_path)
+            log.open()
+            self._log = log
         env = {**self.spec.env, "CHORAGOS_PANE": self._pane_id}
         self._process = PaneProcess(on_output=self._output, on_exit=self._exited)
         self._started_at = self._changed_at = self._boot.started = self._clock()
-        self._process.spawn(self.spec.argv, self.spec.cwd, env, self._rows, self._cols)
+        await self._process.spawn(self.spec.argv, self.spec.cwd, env, self._rows, self._cols)
         self._arm(TICK_SECONDS)
 
     async def stop(self, grace: float = 5.0) -> StopProof:
@@ -233,6 +240,7 @@ class Pane:
         """
         if self._process is None:
             return StopProof(ended=(), survivors=())
+        self.stopping = True
         proof = await self._process.stop(grace)
         self._cancel_timer()
         self._judge()
@@ -293,6 +301,9 @@ class Pane:
             pending.future.set_result(Outcome(OutcomeKind.REFUSED, reason))
             return pending.future
         if kind is LineKind.BOOT:
+            if self._active is not None and not self._active.typist.under_way:
+                self._queue.appendleft(self._active)
+                self._active = None
             self._queue.appendleft(pending)
         else:
             self._queue.append(pending)
@@ -300,8 +311,11 @@ class Pane:
         return pending.future
 
     def type_bytes(self, data: bytes) -> None:
-        """Bytes from a person's keyboard. Held back while an injected line is under way."""
-        if self._process is None or not self.alive:
+        """Bytes from a person's keyboard. Held back while an injected line is under way.
+
+        Raises InputOverflow if the agent has stopped reading and 8 MiB wait for it.
+        """
+        if self._process is None or not self.alive or not data:
             return
         if self._active is not None and self._active.typist.under_way:
             self._held_input.append(data)
@@ -322,6 +336,8 @@ class Pane:
 
     def _new_run(self) -> None:
         self._pane_id = str(uuid.uuid4())
+        # Set by `stop`: an exit that comes now was asked for.
+        self.stopping = False
         self.screen = Screen(
             self._cols, self._rows, history=self.spec.history, on_reply=self._reply
         )
@@ -388,13 +404,15 @@ class Pane:
 
     def _tick(self) -> None:
         self._timer = None
-        self._judge()
-        self._type()
+        try:
+            self._judge()
+            self._type()
+        finally:  # whatever went wrong is reported by the loop; the pane must be looked at again
+            if self.alive:
+                self._arm(TYPING_TICK_SECONDS if self._active else TICK_SECONDS)
         if self._log is not None and self._log.buffer and self._clock() >= self._log_due:
             self._log.flush()
             self._log_due = self._clock() + LOG_FLUSH_SECONDS
-        if self.alive:
-            self._arm(TYPING_TICK_SECONDS if self._active else TICK_SECONDS)
 
     def _look(self) -> None:
         """Take a new picture of the screen if something was written and no update is half done."""
@@ -464,8 +482,11 @@ class Pane:
             action = pending.typist.step(self._clock(), self._view())
             self._announce(pending)
             if isinstance(action, Write):
-                if self._process is not None:
+                try:
+                    assert self._process is not None
                     self._process.write(action.data)
+                except PaneError as error:
+                    self._finish(pending, pending.typist.abandon(str(error)))
                 continue
             if isinstance(action, Done):
                 self._finish(pending, action.outcome)
@@ -498,7 +519,8 @@ class Pane:
             pending.future.set_result(outcome)
         held, self._held_input = self._held_input, []
         for data in held:
-            self.type_bytes(data)
+            with contextlib.suppress(PaneError):
+                self.type_bytes(data)
 
     def _fail_all(self, reason: str) -> None:
         waiting = [*([self._active] if self._active else []), *self._queue]

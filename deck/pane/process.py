@@ -15,6 +15,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -22,8 +23,10 @@ import sys
 import termios
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +44,10 @@ POLL_SECONDS: Final = 0.05  # contract 1.6
 KILL_SECONDS: Final = 2.0  # contract 1.6: reap bound
 HANG_UP_SECONDS: Final = 0.5
 PANE_MARK: Final = "CHORAGOS_PANE"
+_MARK: Final = f"{PANE_MARK}=".encode()
 _PR_SET_CHILD_SUBREAPER: Final = 36
+# Apart from the loop's own threads, so that a slow git command never delays the end of an agent.
+_threads: Final = ThreadPoolExecutor(2, thread_name_prefix="pane")
 
 
 class PaneError(Exception):
@@ -125,7 +131,7 @@ class StopProof:
 def read_process(pid: int) -> ProcessRef | None:
     """One row of the process table, or None if there is no such process. Linux."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             line = file.read()
     except OSError:
         return None
@@ -146,38 +152,88 @@ def process_table() -> dict[int, ProcessRef]:
     return {pid: ref for pid in pids if (ref := read_process(pid)) is not None}
 
 
-def _marked(pid: int, mark: bytes) -> bool:
+def _read_mark(pid: int) -> str:
+    """The pane a process was started in, by its environment; empty if it carries no mark."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in file.read().split(b"\0")
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            data = file.read()
     except OSError:
-        return False
+        return ""
+    start = 0 if data.startswith(_MARK) else data.find(b"\0" + _MARK) + 1
+    if not data.startswith(_MARK, start):
+        return ""
+    return data[start + len(_MARK) :].split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def find_members(
-    leader: int, pane_id: str, known: Iterable[ProcessRef] = ()
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The living processes at one instant, and the pane marks they carry."""
+
+    table: Mapping[int, ProcessRef]
+    marks: Mapping[int, str]
+
+
+def take_census() -> Census:
+    """Look at every process. Blocking for some milliseconds: run it in a thread."""
+    me = os.getpid()
+    table = {
+        pid: ref
+        for pid, ref in process_table().items()
+        if pid != me and ref.state not in ("Z", "X")
+    }
+    return Census(table, {pid: mark for pid in table if (mark := _read_mark(pid))})
+
+
+def members_of(
+    leader: ProcessRef, pane_id: str, census: Census, known: Iterable[ProcessRef] = ()
 ) -> dict[int, ProcessRef]:
-    """All living processes of a pane: its session, its descendants, and whoever carries its mark.
+    """All processes of a pane: its session, its descendants, and whoever carries its mark. Pure.
 
-    `known` are members found earlier: they and their descendants count, wherever they are now.
-    Blocking: run it in a thread.
+    `known` are members found earlier: they and their descendants count, wherever they are now. The
+    kernel gives a pid away again only when no session bears it any more, so a stranger with the
+    leader's pid means that the session is gone, and the stranger's own session is not ours.
     """
-    table = {pid: ref for pid, ref in process_table().items() if pid != os.getpid()}
-    mark = f"{PANE_MARK}={pane_id}".encode()
-    remembered = {
-        ref.pid for ref in known if (now := table.get(ref.pid)) and now.started == ref.started
-    }
-    found = {
-        pid
-        for pid, ref in table.items()
-        if leader in (pid, ref.session) or pid in remembered or _marked(pid, mark)
-    }
+    table = census.table
+    found = {ref.pid for ref in known if (now := table.get(ref.pid)) and now.started == ref.started}
+    namesake = table.get(leader.pid)
+    if namesake is None or namesake.started == leader.started:
+        found |= {pid for pid, ref in table.items() if leader.pid in (pid, ref.session)}
+    if pane_id:
+        found |= {pid for pid, mark in census.marks.items() if mark == pane_id}
     growing = True
     while growing:
         more = {pid for pid, ref in table.items() if ref.parent in found and pid not in found}
         found |= more
         growing = bool(more)
-    return {pid: table[pid] for pid in found if table[pid].state not in ("Z", "X")}
+    return {pid: table[pid] for pid in found}
+
+
+class _Surveyor:
+    """Takes censuses in a thread; whoever asks while one runs shares the next one.
+
+    Fifty panes that stop at once then cost two looks at the process table, not fifty.
+    """
+
+    _of_loop: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Surveyor]] = (
+        weakref.WeakKeyDictionary()
+    )
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._next: asyncio.Task[Census] | None = None
+
+    @classmethod
+    async def census(cls) -> Census:
+        """A census begun after this call."""
+        surveyor = cls._of_loop.setdefault(asyncio.get_running_loop(), cls())
+        if surveyor._next is None:
+            surveyor._next = asyncio.create_task(surveyor._take())
+        return await asyncio.shield(surveyor._next)
+
+    async def _take(self) -> Census:
+        async with self._lock:
+            self._next = None
+            return await asyncio.get_running_loop().run_in_executor(_threads, take_census)
 
 
 def _signal(ref: ProcessRef, number: int) -> None:
@@ -238,8 +294,80 @@ def reap_orphans(own: Collection[int] = ()) -> list[int]:
     return reaped
 
 
+# -- starting ---------------------------------------------------------------------------------
+
+
+def _set_size(fd: int, size: tuple[int, int]) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+
+
 def _take_terminal() -> None:
+    os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _launch(
+    argv: list[str], cwd: Path, env: dict[str, str], size: tuple[int, int]
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the child; returns it with the master side of its terminal. Runs in a thread.
+
+    `setsid --ctty` (util-linux) makes the session and takes the terminal without a fork of our own
+    memory, so the cost does not grow with the deck; elsewhere the child does both before its exec.
+    """
+    if not cwd.is_dir():
+        raise PaneStartError(f"the directory {cwd} does not exist; {argv[0]} cannot start there")
+    command = _find(argv[0], cwd, env)
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        raise PaneStartError(f"no terminal is left to run {argv[0]}: {error.strerror}") from None
+    helper = shutil.which("setsid") if sys.platform.startswith("linux") else None
+    try:
+        _set_size(master, size)
+        os.set_blocking(master, False)
+        child = subprocess.Popen(
+            [helper, "--ctty", command, *argv[1:]] if helper else argv,
+            stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env,
+            preexec_fn=None if helper else _take_terminal,  # noqa: PLW1509
+        )  # fmt: skip
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        os.close(master)
+        raise PaneStartError(f"{argv[0]} could not be started: {error}") from None
+    finally:
+        os.close(slave)
+    return child, master
+
+
+def _unseen(pid: int, name: str) -> ProcessRef:
+    """A child on a system without a readable process table."""
+    return ProcessRef(pid, 0, name, pid, os.getpid(), "")
+
+
+def _undo_launch(launch: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> None:
+    """Nobody waits for this start any more: end what it began."""
+    if launch.cancelled() or launch.exception() is not None:
+        return
+    child, master = launch.result()
+    os.close(master)
+    child.kill()
+    threading.Thread(target=child.wait, daemon=True).start()
+
+
+def _find(command: str, cwd: Path, env: Mapping[str, str]) -> str:
+    """The file that `command` names, as the child would find it. Raises PaneStartError."""
+    if "/" in command:
+        path = cwd / command
+        if not path.is_file():
+            raise PaneStartError(f"{command} does not exist; correct `command`")
+        if not os.access(path, os.X_OK):
+            raise PaneStartError(f"{command} may not be executed; check its permissions")
+        return command
+    found = shutil.which(command, path=env.get("PATH", os.defpath))
+    if found is None:
+        raise PaneStartError(
+            f"{command} is not on PATH; install it or correct `command` in the configuration"
+        )
+    return command
 
 
 # -- one agent --------------------------------------------------------------------------------
@@ -258,6 +386,7 @@ class PaneProcess:
         self.pid: int | None = None
         self.exit_status: ExitStatus | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._leader: ProcessRef | None = None
         self._master = -1
         self._pidfd = -1
         self._input: deque[memoryview] = deque()
@@ -269,7 +398,7 @@ class PaneProcess:
         self._gone = asyncio.Event()
         self._last_slices = 0
 
-    def spawn(
+    async def spawn(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, cols: int
     ) -> None:
         """Start the child as leader of its own session on the PTY, size already set.
@@ -278,28 +407,19 @@ class PaneProcess:
         """
         if not argv:
             raise PaneStartError("the role has no command; set `command` in the configuration")
+        self._size = (rows, cols)
+        loop = asyncio.get_running_loop()
+        launch = loop.run_in_executor(_threads, _launch, list(argv), cwd, dict(env), self._size)
         try:
-            master, slave = os.openpty()
-        except OSError as error:
-            raise PaneStartError(
-                f"no terminal is left to run {argv[0]}: {error.strerror}"
-            ) from None
-        try:
-            self._size = (rows, cols)
-            self._set_size(master)
-            # Between fork and exec the child runs one ioctl only: taking the terminal.
-            self._child = subprocess.Popen(
-                list(argv), stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=dict(env),
-                start_new_session=True, preexec_fn=_take_terminal,  # noqa: PLW1509
-            )  # fmt: skip
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            os.close(master)
-            raise PaneStartError(_start_sentence(argv[0], cwd, error)) from None
-        finally:
-            os.close(slave)
-        os.set_blocking(master, False)
-        self._master = master
-        self.pid = self._child.pid
+            child, self._master = await asyncio.shield(launch)
+        except asyncio.CancelledError:
+            launch.add_done_callback(_undo_launch)
+            raise
+        self._child, self.pid = child, child.pid
+        # Still ours to wait for, so its row cannot be another's.
+        self._leader = read_process(child.pid) or ProcessRef(
+            child.pid, 0, argv[0], child.pid, 0, ""
+        )
         self._pane_id = env.get(PANE_MARK, "")
         PaneProcess.leaders.add(self.pid)
         self._watch()
@@ -469,19 +589,15 @@ class PaneProcess:
         if self._master < 0 or (rows, cols) == self._size:
             return
         self._size = (rows, cols)
-        self._set_size(self._master)
-
-    def _set_size(self, fd: int) -> None:
-        rows, cols = self._size
-        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        _set_size(self._master, self._size)
 
     # -- the whole tree
 
     async def members(self, known: Iterable[ProcessRef] = ()) -> dict[int, ProcessRef]:
         """The living processes of this pane, found in a thread."""
-        if self.pid is None:
+        if self._leader is None:
             return {}
-        return await asyncio.to_thread(find_members, self.pid, self._pane_id, tuple(known))
+        return members_of(self._leader, self._pane_id, await _Surveyor.census(), known)
 
     async def suspend(self) -> None:
         """SIGSTOP the whole tree. Repeated until no new process appears."""
@@ -559,13 +675,3 @@ def _proof(
     ]
     rest = [Ended(ref.pid, ref.name, EndedBy.KILL) for ref in survivors]
     return StopProof(tuple(ended), tuple(rest))
-
-
-def _start_sentence(command: str, cwd: Path, error: Exception) -> str:
-    if not cwd.is_dir():
-        return f"the directory {cwd} does not exist; {command} cannot start there"
-    if isinstance(error, FileNotFoundError):
-        return f"{command} is not on PATH; install it or correct `command` in the configuration"
-    if isinstance(error, PermissionError):
-        return f"{command} may not be executed; check its permissions"
-    return f"{command} could not be started: {error}"

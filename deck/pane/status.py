@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 # Contract 1.6 / 1.8.
@@ -142,11 +143,17 @@ class BootClock:
         return self._booted
 
 
+_DRAWN = re.compile("[\u2500-\u25ff\u2800-\u28ff]")
 _BORDER = re.compile(r"[\u2500-\u257f|]+")
 # "(esc to cancel, 12s)", "2s · esc to cancel": a turn that runs and may be cancelled, no question.
-_CANCEL_RUNNING = re.compile(r"esc to cancel,? *[(]?\d+ ?[smh]|\d+ ?s *[·•,] *esc to cancel")
-_WORKING_TEXT = re.compile(r"esc to interrupt|esc interrupt|\bretrying in \d+|\bworking\.\.\.")
+_CANCEL_RUNNING = re.compile(
+    r"\(esc to cancel(?:,|$)"
+    r"|\((?:\d+[mh] ?)*\d+ ?s\b[^()]*esc to cancel"
+    r"|\d+ ?s *[·•,] *esc to cancel"
+)
+_WORKING_TEXT = re.compile(r"esc (?:again )?(?:to )?interrupt|\bretrying in \d+|\bworking\.\.\.")
 _OPTION = re.compile(r"^[\s❯›●○◉>*]*(?:\d+[.)]\s|\[?(?:yes|no|allow|deny|reject|approve)\b)", re.I)
+_SELECTED = re.compile(r"^\s*[❯›●◉▶→>]\s*\S")
 # A shell or composer prompt with nothing after it: whatever is asked above it is over.
 _EMPTY_PROMPT = re.compile(r"(?:^|[^\d\s]|\s)[>❯›$#%]\s*$")
 _QUOTED = re.compile(r"^\s*(?:\d+\s+)?(?:[-+]\s?\S|>{1,3}\s\S|//|#\s|\*\s|\"\"\")")
@@ -155,7 +162,8 @@ _TITLE_WORKING = re.compile(r"^\W*[\u2801-\u28ff◐◑◒◓✦]")
 _TITLE_IDLE = re.compile(r"^\W*[✳◇]")
 
 
-def is_chrome(row: str, markers: Sequence[str]) -> bool:
+@lru_cache(maxsize=8192)
+def is_chrome(row: str, markers: tuple[str, ...]) -> bool:
     """Whether a row is decoration (contract 1.8): a footer text, or mostly boxes and braille.
 
     `markers` are lower-cased.
@@ -163,9 +171,8 @@ def is_chrome(row: str, markers: Sequence[str]) -> bool:
     low = row.lower()
     if any(marker in low for marker in markers):
         return True
-    ink = [c for c in row if not c.isspace()]
-    drawn = sum("\u2500" <= c <= "\u25ff" or "\u2800" <= c <= "\u28ff" for c in ink)
-    return bool(ink) and drawn * 2 >= len(ink)
+    ink = sum(map(len, row.split()))
+    return ink > 0 and len(_DRAWN.findall(row)) * 2 >= ink
 
 
 def plain(text: str, limit: int = QUESTION_LIMIT) -> str:
@@ -177,7 +184,7 @@ def plain(text: str, limit: int = QUESTION_LIMIT) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
-    """An open question found on the screen. `strong`: it offers options, so it is no quotation."""
+    """An open question. `strong`: it offers options and one is selected, so it is no quotation."""
 
     marker: str
     question: str
@@ -190,8 +197,8 @@ def find_dialog(
     """The question the screen asks, if it asks one now.
 
     A marker of contract 1.8 in the last 14 non-blank rows counts, unless the cursor stands after an
-    empty prompt below it, or the row is a quotation (a diff, a comment, a list) with no options
-    under it and the cursor elsewhere: a question in a shown document asks nobody.
+    empty prompt below it and its options, or the row is a quotation (a diff, a comment, a list)
+    without options and the cursor is elsewhere: a question in a shown document asks nobody.
     """
     numbered = [(y, row) for y, row in enumerate(rows) if row.strip()][-WINDOW_ROWS:]
     own = [p.lower() for p in input_prompts if p]
@@ -202,34 +209,48 @@ def find_dialog(
         marker = configured or next((m for m in WAITING_MARKERS if m in low), None)
         if marker is None:
             continue
-        around = [_BORDER.sub(" ", r) for _, r in numbered[max(0, index - 8) :]]
-        strong = sum(bool(_OPTION.match(r)) for r in around) >= 2
-        if not strong and configured is None and _is_history(y, row, rows, cursor, marker):
+        around = [(at, _BORDER.sub(" ", r)) for at, r in numbered[max(0, index - 8) :]]
+        options = [(at, r) for at, r in around if _OPTION.match(r)]
+        strong = len(options) >= 2 and any(_SELECTED.match(r) for _, r in options)
+        if _is_over(max([y, *(at for at, _ in options)]), rows, cursor):
+            continue
+        if not strong and configured is None and cursor[0] != y and _is_quoted(row, marker):
             continue
         return Dialog(marker, _question(numbered, index), strong or configured is not None)
     return None
 
 
-def _is_history(
-    y: int, row: str, rows: Sequence[str], cursor: tuple[int, int], marker: str
-) -> bool:
-    """Whether a marker row is something shown earlier rather than a question asked now."""
-    at, column = cursor
-    if at == y:
+def _is_over(last: int, rows: Sequence[str], cursor: tuple[int, int]) -> bool:
+    """Whether the question is answered: the cursor is at an empty prompt below row `last`."""
+    y, x = cursor
+    if not last < y < len(rows):
         return False
-    current = rows[at][:column] if 0 <= at < len(rows) else ""
-    if at > y and _EMPTY_PROMPT.search(_BORDER.sub(" ", current)):
-        return True
-    bare = _BORDER.sub(" ", row)
-    return bool(_QUOTED.match(bare)) or f"`{marker}" in bare.lower() or f'"{marker}' in bare.lower()
+    return _EMPTY_PROMPT.search(_BORDER.sub(" ", rows[y][:x])) is not None
+
+
+def _is_quoted(row: str, marker: str) -> bool:
+    """Whether a row shows the marker as part of a document."""
+    bare = _BORDER.sub(" ", row).lower()
+    return bool(_QUOTED.match(bare)) or f"`{marker}" in bare or f'"{marker}' in bare
 
 
 def _question(numbered: Sequence[tuple[int, str]], index: int) -> str:
-    """The sentence to show: the nearest row at or above the marker that asks something."""
-    for _, row in reversed(numbered[max(0, index - 8) : index + 1]):
-        if "?" in row and not _OPTION.match(_BORDER.sub(" ", row)):
-            return plain(row)
-    return plain(numbered[index][1])
+    """The words to show: the nearest row at or above the marker that asks, and what it asks about.
+
+    What it asks about (a command, a path) stands between the asking row and the first option.
+    """
+    rows = [plain(row) for _, row in numbered]
+    first = max(0, index - 10)
+    asking = [i for i in range(index, first - 1, -1) if rows[i].endswith("?")]
+    asking += [i for i in range(index, first - 1, -1) if "?" in rows[i]]
+    if not asking:
+        return rows[index]
+    words = [rows[asking[0]]]
+    for row in rows[asking[0] + 1 : index]:
+        if _OPTION.match(row):
+            break
+        words.append(row)
+    return plain(" ".join(words))
 
 
 def classify(e: Evidence, now: float) -> Status:

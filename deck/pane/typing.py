@@ -154,12 +154,14 @@ class Sight:
     def __init__(self, line: str, view: View) -> None:
         bare = squeeze(line)
         head, tail = bare[:VERIFY_RUNES], bare[-VERIFY_RUNES:]
-        page = "".join(squeeze(row) for row in last_visible(view.rows))
-        self.visible = bool(head) and head in page
+        rows = [text for row in last_visible(view.rows) if (text := squeeze(row))]
+        page = "".join(rows)
         last = page.rfind(tail) if tail else -1
-        # What follows the line, without the glyphs that move on their own.
-        self.below = _MOVING.sub("", page[last + len(tail) :]) if last >= 0 else ""
         self.shown = last >= 0
+        self.visible = self.shown or (bool(head) and head in page)
+        # What follows the line, without the glyphs that move on their own, and on how many rows.
+        self.below = _MOVING.sub("", page[last + len(tail) :]) if self.shown else ""
+        self.rows_below = _rows_after(rows, last + len(tail)) if self.shown else 0
         self.at_cursor = self.shown and _ends_at_cursor(tail, view)
         self.collapsed = not self.shown and "pasted" in page[-400:].lower()
 
@@ -168,8 +170,19 @@ class Sight:
         if before.at_cursor:
             return not self.at_cursor
         if before.shown:
-            return not self.shown or self.below != before.below
+            moved_up = self.rows_below > before.rows_below and self.below != before.below
+            return not self.shown or moved_up
         return before.collapsed and not self.collapsed
+
+
+def _rows_after(rows: list[str], place: int) -> int:
+    """How many rows come after the one in which offset `place` of their joined text ends."""
+    end = 0
+    for index, row in enumerate(rows):
+        end += len(row)
+        if end >= place:
+            return len(rows) - index - 1
+    return 0
 
 
 def _ends_at_cursor(tail: str, view: View) -> bool:

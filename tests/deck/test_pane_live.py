@@ -290,6 +290,16 @@ async def test_an_agent_that_exits_resolves_every_waiting_line(agents: Agents) -
     assert "not running" in late.reason
 
 
+async def test_a_brief_goes_out_before_lines_that_were_queued_earlier(agents: Agents) -> None:
+    pane = await agents.agent("signals")
+    task = pane.inject(TASK)
+    await asyncio.sleep(0.3)
+    boot = pane.inject(BRIEF, kind=LineKind.BOOT)
+    await result(task)
+    assert (await result(boot)).verified
+    assert agents.got() == [BRIEF, TASK]
+
+
 async def test_a_cancelled_line_is_not_typed(agents: Agents) -> None:
     pane = await agents.agent("slow", "signals")
     boot, gone = pane.inject(BRIEF, kind=LineKind.BOOT), pane.inject("never mind")

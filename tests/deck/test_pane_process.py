@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from deck.pane.process import (
+    Census,
     EndedBy,
     ExitStatus,
     InputOverflow,
     PaneProcess,
     PaneStartError,
+    ProcessRef,
+    members_of,
     process_table,
     read_process,
     reap_orphans,
@@ -34,9 +37,9 @@ class Run:
         self.ends: list[ExitStatus] = []
         self.process = PaneProcess(on_output=self.output.extend, on_exit=self.ends.append)
 
-    def spawn(self, *argv: str, mark: str = "") -> "Run":
+    async def spawn(self, *argv: str, mark: str = "") -> "Run":
         env = {**ENV, "CHORAGOS_PANE": mark} if mark else ENV
-        self.process.spawn(argv, Path("/"), env, 24, 80)
+        await self.process.spawn(argv, Path("/"), env, 24, 80)
         return self
 
     async def until(self, condition: Callable[[], object], seconds: float = 10) -> None:
@@ -80,7 +83,9 @@ def python(code: str) -> tuple[str, ...]:
 async def test_the_child_has_the_terminal_its_size_and_its_own_session(
     runs: Callable[[], Run],
 ) -> None:
-    run = runs().spawn("sh", "-c", "stty size; ps -o tpgid= -p $$ >/dev/null; echo tty:$(tty)")
+    run = await runs().spawn(
+        "sh", "-c", "stty size; ps -o tpgid= -p $$ >/dev/null; echo tty:$(tty)"
+    )
     assert await run.ended() == ExitStatus(0)
     assert b"24 80" in run.output
     assert b"tty:/dev/pts/" in run.output
@@ -93,7 +98,7 @@ async def test_the_child_has_the_terminal_its_size_and_its_own_session(
 async def test_the_exit_status_is_known_once(
     runs: Callable[[], Run], script: str, status: ExitStatus
 ) -> None:
-    run = runs().spawn("sh", "-c", f"printf last; {script}")
+    run = await runs().spawn("sh", "-c", f"printf last; {script}")
     assert await run.ended() == status
     assert bytes(run.output) == b"last"
     await run.process.stop(0)
@@ -114,14 +119,14 @@ async def test_a_child_that_cannot_start_says_why(
 ) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(PaneStartError, match=words):
-        runs().process.spawn(argv, Path(cwd), ENV, 24, 80)
+        await runs().process.spawn(argv, Path(cwd), ENV, 24, 80)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_a_large_paste_into_a_busy_raw_reader_loses_nothing(
     runs: Callable[[], Run],
 ) -> None:
-    run = runs().spawn(
+    run = await runs().spawn(
         *python(
             "import os,sys,time,tty,hashlib\n"
             "tty.setraw(0);print('ready',flush=True);time.sleep(.5)\n"
@@ -141,7 +146,7 @@ async def test_a_large_paste_into_a_busy_raw_reader_loses_nothing(
 
 
 async def test_input_for_a_child_that_never_reads_is_bounded(runs: Callable[[], Run]) -> None:
-    run = runs().spawn("sh", "-c", "stty raw; echo ready; sleep 60")
+    run = await runs().spawn("sh", "-c", "stty raw; echo ready; sleep 60")
     await run.until(lambda: b"ready" in run.output)
     for _ in range(8):
         run.process.write(b"x" * 1_000_000)
@@ -152,8 +157,8 @@ async def test_input_for_a_child_that_never_reads_is_bounded(runs: Callable[[], 
 async def test_the_line_limit_is_told_while_the_terminal_edits_lines(
     runs: Callable[[], Run],
 ) -> None:
-    cooked = runs().spawn("sh", "-c", "echo ready; sleep 60")
-    raw = runs().spawn("sh", "-c", "stty raw; echo ready; sleep 60")
+    cooked = await runs().spawn("sh", "-c", "echo ready; sleep 60")
+    raw = await runs().spawn("sh", "-c", "stty raw; echo ready; sleep 60")
     await cooked.until(lambda: b"ready" in cooked.output)
     await raw.until(lambda: b"ready" in raw.output)
     assert cooked.process.line_limit() == 4095
@@ -161,7 +166,7 @@ async def test_the_line_limit_is_told_while_the_terminal_edits_lines(
 
 
 async def test_only_a_real_change_of_size_is_signalled(runs: Callable[[], Run]) -> None:
-    run = runs().spawn(
+    run = await runs().spawn(
         *python(
             "import os,signal\n"
             "size=lambda *_:os.write(1,b'W%d '%os.get_terminal_size(0).lines)\n"
@@ -195,7 +200,7 @@ async def test_stop_ends_children_jobs_and_daemons_that_ignore_sigterm(
     )
     script = tmp_path / "daemon.py"
     script.write_text(daemon)
-    run = runs().spawn(
+    run = await runs().spawn(
         "bash", "--norc", "-c",
         f"set -m; {sys.executable} -S {script}; sleep 600 & echo $! >{tmp_path}/job;"
         f"(trap '' TERM HUP; sleep 600) & echo started; wait", mark="mark-of-this-pane",
@@ -220,7 +225,7 @@ async def test_stop_ends_children_jobs_and_daemons_that_ignore_sigterm(
 async def test_stop_after_the_leader_died_still_ends_what_it_left(
     runs: Callable[[], Run],
 ) -> None:
-    run = runs().spawn(
+    run = await runs().spawn(
         "bash", "-c", "setsid sleep 600 & echo pid:$!; sleep 0.1; exit 3", mark="leftover"
     )
     assert await run.ended() == ExitStatus(3)
@@ -231,8 +236,41 @@ async def test_stop_after_the_leader_died_still_ends_what_it_left(
     assert not alive(left[0].pid)
 
 
+def test_a_stranger_with_the_leaders_old_pid_is_never_a_member() -> None:
+    def ref(pid: int, started: int, session: int, parent: int = 1) -> ProcessRef:
+        return ProcessRef(pid, started, "x", session, parent, "S")
+
+    leader = ref(100, 5, 100)
+    ours = {100: leader, 101: ref(101, 6, 100), 102: ref(102, 7, 102, parent=101)}
+    marked, stranger = ref(200, 8, 200), ref(300, 9, 300)
+    table = {**ours, 200: marked, 300: stranger}
+    census = Census(table, {200: "pane", 300: "other"})
+    assert set(members_of(leader, "pane", census)) == {100, 101, 102, 200}
+    reused = Census({100: ref(100, 50, 100), 101: ref(101, 51, 100), 200: marked}, {200: "pane"})
+    assert set(members_of(leader, "pane", reused)) == {200}
+    orphans = Census({101: ours[101], 102: ours[102]}, {})
+    assert set(members_of(leader, "", orphans)) == {101, 102}
+    assert set(members_of(leader, "", Census({102: ours[102]}, {}), [ours[102]])) == {102}
+    assert members_of(leader, "", Census({102: ref(102, 70, 1)}, {}), [ours[102]]) == {}
+
+
+async def test_a_start_that_is_cancelled_leaves_no_child(runs: Callable[[], Run]) -> None:
+    run = runs()
+    start = asyncio.create_task(run.spawn("sleep", "612345"))
+    await asyncio.sleep(0)
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    await asyncio.sleep(0.3)
+    for pid in process_table():
+        try:
+            assert b"612345" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+
+
 async def test_a_stopped_child_is_woken_to_be_ended(runs: Callable[[], Run]) -> None:
-    run = runs().spawn("sh", "-c", "echo ready; exec sleep 600")
+    run = await runs().spawn("sh", "-c", "echo ready; exec sleep 600")
     await run.until(lambda: b"ready" in run.output)
     await run.process.suspend()
     await run.until(lambda: run.states() == {"T"})
@@ -242,7 +280,7 @@ async def test_a_stopped_child_is_woken_to_be_ended(runs: Callable[[], Run]) -> 
 
 @linux_only
 async def test_pausing_stops_the_foreground_job_of_a_shell_too(runs: Callable[[], Run]) -> None:
-    run = runs().spawn("bash", "--norc", "-c", "set -m; echo ready; sleep 600; true")
+    run = await runs().spawn("bash", "--norc", "-c", "set -m; echo ready; sleep 600; true")
     await run.until(lambda: b"ready" in run.output)
     await asyncio.sleep(0.1)
     await run.process.suspend()
@@ -253,7 +291,7 @@ async def test_pausing_stops_the_foreground_job_of_a_shell_too(runs: Callable[[]
 
 
 async def test_a_flood_leaves_the_loop_responsive(runs: Callable[[], Run]) -> None:
-    floods = [runs().spawn("yes") for _ in range(3)]
+    floods = [await runs().spawn("yes") for _ in range(3)]
     gaps = []
     for _ in range(100):
         before = time.monotonic()
@@ -266,7 +304,7 @@ async def test_a_flood_leaves_the_loop_responsive(runs: Callable[[], Run]) -> No
 
 
 async def test_output_is_held_back_while_reading_is_paused(runs: Callable[[], Run]) -> None:
-    run = runs().spawn("yes")
+    run = await runs().spawn("yes")
     await run.until(lambda: len(run.output) > 1000)
     run.process.pause_reading()
     size = len(run.output)
@@ -285,7 +323,7 @@ async def test_fifty_children_come_and_go_without_zombies_or_open_files(
     worst = 0.0
     for _ in range(50):
         before = time.monotonic()
-        many.append(runs().spawn("sleep", "600"))
+        many.append(await runs().spawn("sleep", "600"))
         worst = max(worst, time.monotonic() - before)
         await asyncio.sleep(0)
     await asyncio.gather(*(run.process.stop(2) for run in many))
@@ -298,7 +336,7 @@ async def test_fifty_children_come_and_go_without_zombies_or_open_files(
 @linux_only
 async def test_children_of_others_are_never_waited_for(runs: Callable[[], Run]) -> None:
     other = await asyncio.create_subprocess_exec("sh", "-c", "exit 5")
-    run = runs().spawn("sh", "-c", "exit 4")
+    run = await runs().spawn("sh", "-c", "exit 4")
     assert await run.ended() == ExitStatus(4)
     reap_orphans()
     assert await other.wait() == 5
@@ -316,7 +354,7 @@ def test_an_adopted_daemon_is_collected_when_it_dies(tmp_path: Path) -> None:
         " ends=[]\n"
         " p=PaneProcess(on_output=lambda b:None,on_exit=ends.append)\n"
         " sh=['bash','-c','(setsid sleep 0.3 &) ; exit 0']\n"
-        " p.spawn(sh,Path('/'),dict(os.environ),24,80)\n"
+        " await p.spawn(sh,Path('/'),dict(os.environ),24,80)\n"
         " for _ in range(300):\n"
         "  await asyncio.sleep(0.02)\n"
         "  got=reap_orphans()\n"

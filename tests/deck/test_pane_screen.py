@@ -312,7 +312,7 @@ def test_history_keeps_the_last_lines_with_their_styles() -> None:
     screen = Screen(20, 2, history=3)
     screen.feed(b"a\r\n\x1b[31mb\x1b[0mc\r\nd\r\ne\r\nf\r\ng")
     assert [line.text for line in screen.history] == ["bc", "d", "e"]
-    assert screen.history[0].runs[0] == (1, Style(fg=1))
+    assert screen.history[0].spans()[0] == (1, Style(fg=1))
     assert screen.history_pushed == 4
     assert screen.last_lines(4) == ["d", "e", "f", "g"]
 

@@ -1,9 +1,12 @@
 """States from evidence alone, and the screens that must not be mistaken."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deck.pane.screen import Screen
 from deck.pane.status import (
     DEFAULT_CHROME,
     BootClock,
@@ -94,10 +97,23 @@ def test_a_waiting_screen_is_blocked(rows: tuple[str, ...]) -> None:
         ("Overwrite? (y/n) y", "done", "user@host:~$ "),
         ("  Thinking... (esc to cancel, 12s)",),
         ("  (2s · esc to cancel)",),
+        ("  ⠇ Rebooting the humor module... (1s · ↑ 4 tokens · esc to cancel)",),
     ],
 )
 def test_a_quoted_or_answered_question_is_not_a_dialog(rows: tuple[str, ...]) -> None:
     assert state(evidence(*rows)) is not PaneState.BLOCKED
+
+
+def test_a_dialog_that_was_answered_is_over_once_the_prompt_is_back() -> None:
+    rows = (*CLAUDE_DIALOG[4:8], "ok", "> ")
+    assert state(evidence(*rows, cursor=(5, 2))) is PaneState.IDLE
+    assert state(evidence(*rows[:5], cursor=(4, 2))) is PaneState.BLOCKED
+
+
+def test_a_list_beside_a_quoted_question_is_no_dialog_when_the_agent_says_it_is_idle() -> None:
+    rows = ("The tool asks (y/n) here:", "1. Yes continues", "2. No stops", "done")
+    assert state(evidence(*rows, signal=Signal("idle"))) is PaneState.IDLE
+    assert state(evidence(*rows)) is PaneState.BLOCKED
 
 
 def test_a_question_that_scrolled_out_of_the_last_fourteen_rows_asks_nobody() -> None:
@@ -127,6 +143,55 @@ def test_an_open_dialog_with_options_is_blocked_whatever_the_agent_said_before()
     for said in ("idle", "done", "working"):
         assert state(evidence(*CLAUDE_DIALOG, signal=Signal(said))) is PaneState.BLOCKED
     assert state(evidence(*CLAUDE_DIALOG, title="✳ Claude Code")) is PaneState.BLOCKED
+
+
+def test_the_question_names_what_it_is_about() -> None:
+    rows = (
+        "  Would you like to run the following command?",
+        "",
+        "  Reason: needs it",
+        "  $ touch x",
+        "",
+        "› 1. Yes, proceed (y)",
+        "  2. No (esc)",
+        "  Press enter to confirm or esc to cancel",
+    )
+    status = classify(evidence(*rows), 0)
+    assert status.question == (
+        "Would you like to run the following command? Reason: needs it $ touch x"
+    )
+
+
+CAPTURES = Path(__file__).resolve().parents[2].parent / "shared" / "data/terminal/captures"
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no recordings in {CAPTURES}")
+@pytest.mark.parametrize(
+    ("name", "size", "expected", "words"),
+    [
+        ("codex-permission.bin", 9962, PaneState.BLOCKED, "$ touch"),
+        ("gemini-permission.bin", 17975, PaneState.BLOCKED, "Allow execution of [Shell]?"),
+        ("qwen24-permission.bin", 255442, PaneState.BLOCKED, "Allow execution of: 'touch'?"),
+        ("codex-firstrun-noconfig.bin", 10**9, PaneState.BLOCKED, ""),
+        ("opencode-working.bin", 30000, PaneState.WORKING, ""),
+        ("pi-working.bin", 20000, PaneState.WORKING, ""),
+        ("codex-submit.bin", 10**9, PaneState.IDLE, ""),
+        ("gemini-submit.bin", 10**9, PaneState.IDLE, ""),
+        ("qwen24-submit.bin", 10**9, PaneState.IDLE, ""),
+        ("opencode-submit.bin", 10**9, PaneState.IDLE, ""),
+        ("pi-submit.bin", 10**9, PaneState.IDLE, ""),
+    ],
+)
+def test_recorded_agents_are_in_the_state_their_scene_says(
+    name: str, size: int, expected: PaneState, words: str
+) -> None:
+    screen = Screen(120, 40, 100)
+    screen.feed((CAPTURES / name).read_bytes()[:size])
+    place = (screen.cursor.y, screen.cursor.x)
+    e = evidence(*screen.rows(), cursor=place, signal=screen.signal, title=screen.title, quiet=5)
+    status = classify(e, 0)
+    assert status.state is expected
+    assert words in status.question
 
 
 @pytest.mark.parametrize(

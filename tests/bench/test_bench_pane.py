@@ -1,0 +1,178 @@
+"""Speed and size of the terminal engine beside pyte's own screens, and of panes on real terminals.
+
+Every figure is a ratio to a peer or to a limit measured in the same run.
+"""
+
+import asyncio
+import gc
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pyte
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from deck.pane import Pane, PaneSpec
+from deck.pane.screen import Screen
+
+pytestmark = pytest.mark.bench
+
+WORDS = ("alpha", "beta", "return", "function", "self.value", "0x1f", "the", "quick", "brown")
+CHUNK = 4095  # what one read of a PTY gives
+
+
+def corpus(name: str, size: int) -> bytes:
+    """Bytes as agents write them: log lines, a color per word, full repaints, ink frames."""
+    dice = random.Random(7)
+    parts: list[str] = []
+    length = count = 0
+    while length < size:
+        count += 1
+        if name == "plain":
+            part = " ".join(dice.choices(WORDS, k=dice.randint(3, 18))) + "\r\n"
+        elif name == "sgr":
+            words = (
+                f"\x1b[38;2;{dice.randrange(256)};{dice.randrange(256)};9m{word}\x1b[0m"
+                for word in dice.choices(WORDS, k=10)
+            )
+            part = " ".join(words) + "\r\n"
+        elif name == "redraw":
+            rows = (
+                f"\x1b[{y + 1};1H\x1b[3{y % 8}m│ {dice.choice(WORDS):<50} ── {'words':<40}"
+                for y in range(40)
+            )
+            part = "\x1b[H" + "".join(rows) + "\x1b[0m"
+        else:
+            part = (
+                "\x1b[2K\x1b[1A" * 6 + "\x1b[2K\x1b[G\x1b[38;5;174m✻\x1b[39m \x1b[1mThinking…"
+                f"\x1b[22m \x1b[2m({count}s · esc to interrupt)\x1b[22m\r\n\r\n╭{'─' * 100}╮\r\n"
+                f"│ \x1b[2m>\x1b[22m some text  │\r\n╰{'─' * 100}╯\r\n  ? for shortcuts\r\n"
+            )
+        parts.append(part)
+        length += len(part)
+    return "".join(parts).encode()
+
+
+def speed(feed: Callable[[bytes], object], data: bytes) -> float:
+    """MB of input a second of CPU time."""
+    started = time.process_time()
+    for i in range(0, len(data), CHUNK):
+        feed(data[i : i + CHUNK])
+    return len(data) / 1e6 / (time.process_time() - started)
+
+
+def test_the_engine_beside_pyte_on_the_same_bytes() -> None:
+    table = Table("corpus", "ours MB/s", "x HistoryScreen", "x Screen", title="terminal engine")
+    ratios: dict[str, float] = {}
+    speed(Screen(120, 40).feed, corpus("ink", 100_000))
+    for name in ("plain", "sgr", "redraw", "ink"):
+        data = corpus(name, 1_000_000)
+        ours = speed(Screen(120, 40, 10_000).feed, data)
+        history = pyte.HistoryScreen(120, 40, history=10_000)
+        slow = speed(pyte.ByteStream(history).feed, data[:150_000])
+        stock = speed(pyte.ByteStream(pyte.Screen(120, 40)).feed, data[:300_000])
+        ratios[name] = ours / slow
+        table.add_row(name, f"{ours:.1f}", f"{ours / slow:.1f}", f"{ours / stock:.1f}")
+    Console().print(table)
+    assert ratios["plain"] >= 10
+    assert ratios["ink"] >= 4
+    assert ratios["sgr"] >= 2.5
+
+
+def held(name: str) -> float:
+    """MB that a pane with 10,000 lines of this kind holds."""
+    data = corpus(name, 1_500_000 if name == "plain" else 3_000_000)
+    gc.collect()
+    tracemalloc.start()
+    screen = Screen(120, 40, 10_000)
+    for i in range(0, len(data), CHUNK):
+        screen.feed(data[i : i + CHUNK])
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0] / 1e6
+    tracemalloc.stop()
+    assert len(screen.history) == 10_000
+    return size
+
+
+def test_ten_thousand_lines_fit_in_their_budget() -> None:
+    table = Table("10,000 lines", "MB", "of the limit", title="memory of a pane")
+    for name, limit in (("plain", 6.0), ("sgr", 16.0)):
+        size = held(name)
+        table.add_row(name, f"{size:.1f}", f"{size / limit:.0%}")
+        assert size <= limit
+    Console().print(table)
+
+
+async def stall(seconds: float, worst: list[float]) -> None:
+    """Record how late the loop wakes, until cancelled."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(seconds)
+        worst.append(time.monotonic() - before - seconds)
+
+
+def spec_of(*argv: str) -> PaneSpec:
+    return PaneSpec("bench", argv, Path("/"), {"PATH": os.environ["PATH"], "TERM": "xterm"})
+
+
+async def test_fifty_panes_start_and_stop_beside_a_loop_that_keeps_turning() -> None:
+    late: list[float] = []
+    watch = asyncio.create_task(stall(0.001, late))
+    panes = [Pane(spec_of("sh", "-c", "echo ready; exec sleep 600")) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    late.clear()
+    for pane in panes:
+        await pane.start()
+        await asyncio.sleep(0)
+    starting, late[:] = list(late), []
+    while not all("ready" in pane.rows() for pane in panes):
+        await asyncio.sleep(0.01)
+    late.clear()
+    proofs = await asyncio.gather(*(pane.stop(2) for pane in panes))
+    watch.cancel()
+    assert all(proof.survivors == () for proof in proofs)
+    table = Table("50 panes", "worst ms", "p95 ms", "worst of 20 ms", title="stall of the loop")
+    for name, values in (("start", starting), ("stop", late)):
+        worst, p95 = max(values) * 1e3, sorted(values)[int(len(values) * 0.95)] * 1e3
+        table.add_row(name, f"{worst:.1f}", f"{p95:.1f}", f"{worst / 20:.0%}")
+    Console().print(table)
+
+
+async def test_five_panes_at_200_kb_a_second_are_read_to_the_last_byte() -> None:
+    writer = (
+        "import os,time\n"
+        "line=b'\\x1b[32mwords of an agent\\x1b[0m at work on something long and dull\\r\\n'*70\n"
+        "t=time.time()\n"
+        "for i in range(250):\n"
+        " os.write(1,line[:4000]); d=t+i*.02-time.time()\n"
+        " if d>0: time.sleep(d)\n"
+        "os.write(1,b'\\r\\nend of it')"
+    )
+    panes = [Pane(spec_of("python3", "-S", "-c", writer)) for _ in range(5)]
+    seen = [0] * 5
+
+    def count(index: int) -> Callable[[Pane, bytes], None]:
+        def add(_: Pane, data: bytes) -> None:
+            seen[index] += len(data)
+
+        return add
+
+    cpu, wall = time.process_time(), time.monotonic()
+    for index, pane in enumerate(panes):
+        pane.on_output = count(index)
+        await pane.start()
+    while any(pane.alive for pane in panes):
+        await asyncio.sleep(0.05)
+    share = (time.process_time() - cpu) / (time.monotonic() - wall)
+    table = Table("5 panes", "MB read", "share of a core", "of 50 %", title="steady output")
+    table.add_row("200 KB/s each", f"{sum(seen) / 1e6:.2f}", f"{share:.0%}", f"{share / 0.5:.0%}")
+    Console().print(table)
+    assert all(pane.tail(1) == ["end of it"] for pane in panes)
+    assert min(seen) >= 250 * 4000
+    for pane in panes:
+        await pane.stop(0)
