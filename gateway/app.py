@@ -169,6 +169,7 @@ class Gateway:
                 "size": ledger.size if ledger is not None else 0,
                 "root": note[2] if len(note) > 2 else "",
                 "checkpoint": "\n".join(note),
+                "vkey": ledger.vkey if ledger is not None else "",
                 "verify": f"sphragis verify {self.settings.ledger_dir}",
             },
         }

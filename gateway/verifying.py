@@ -61,16 +61,16 @@ def _print(verdict: Verdict) -> None:
         print(f"and {hidden} more findings", file=sys.stderr)
     for note in verdict.notes[:SHOWN]:
         print(f"note: {_line(note)}", file=sys.stderr)
-    if verdict.root:
+    if verdict.exit_code == 0:
         print(f"merkle_root: {verdict.root}")
-    if verdict.checkpoint:
         print("checkpoint:")
         for line in verdict.checkpoint.strip().split("\n"):
             print(f"  {line}")
 
 
 def _line(finding: Finding) -> str:
-    place = "" if finding.seq is None else f"record {finding.seq}: "
+    named = finding.seq is None or str(finding.seq) in finding.sentence
+    place = "" if named else f"record {finding.seq}: "
     return f"{place}{finding.sentence} [{finding.code}]"
 
 

@@ -70,6 +70,7 @@ function show(state) {
   say("origin", state.ledger.origin);
   say("size", state.ledger.size);
   say("root", state.ledger.root);
+  say("vkey", state.ledger.vkey);
   say("checkpoint", state.ledger.checkpoint);
   say("verify", state.ledger.verify);
 }
