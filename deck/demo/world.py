@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -39,6 +40,7 @@ _MARK: Final = "CHORAGOS_DEMO_MARK"
 _ROOT_MAX: Final = 45
 _STARTUP_S: Final = 30.0
 _STOP_S: Final = 10.0
+_QUIET_LOOKS: Final = 3
 
 
 class NotSo(Exception):
@@ -212,10 +214,20 @@ class World:
         return self.must("choragos", "serve", "--detach", timeout=_STARTUP_S)
 
     def stop_deck(self) -> None:
-        """Stop the team with `choragos kill`."""
-        if self.deck_started:
-            self.deck_started = False
-            self.must("choragos", "kill", timeout=_STARTUP_S)
+        """Stop the team with `choragos kill`; one that is only starting is waited for."""
+        if not self.deck_started:
+            return
+        self.deck_started = False
+        deadline = time.monotonic() + _STOP_S
+        while (ran := self.run("choragos", "kill", timeout=_STARTUP_S)).code != 0:
+            if not self._deck_runs():
+                return  # it never came up, so there is nothing to stop
+            if time.monotonic() > deadline:
+                raise NotSo("`choragos kill` to succeed", ran.said)
+            time.sleep(0.2)
+
+    def _deck_runs(self) -> bool:
+        return any(re.search(r"(deck\.cli|choragos) serve", c) for c in self.living().values())
 
     def event_lines(self) -> list[str]:
         """Return the deck's event log so far."""
@@ -269,10 +281,11 @@ class World:
             time.sleep(0.05)
         for pid, command in self.living().items():
             self.survivors.append(f"process {pid}: {command}")
-        for _ in range(20):
+        quiet = 0
+        # A process between fork and exec is not seen: believe only several looks in a row.
+        while quiet < _QUIET_LOOKS:
             left = self.living()
-            if not left:
-                break
+            quiet = 0 if left else quiet + 1
             for pid in left:
                 _kill(pid)
             time.sleep(0.05)
