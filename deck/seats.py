@@ -15,15 +15,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from deck import briefs
-from deck.board import IN_FLIGHT, Entry, IllegalMove, Op, ReportState, Task, TaskState
+from deck.board import IN_FLIGHT, TASK_MOVES, Entry, Op, ReportState, Task, TaskState
 from deck.config import Role
-from deck.events import EventLog
-from deck.gateway import Gateway
-from deck.journal import Journal, JournalFailed
+from deck.desk import Desk
+from deck.journal import JournalFailed
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import ExitStatus, PaneError
 from deck.pane.status import PaneState, Status
@@ -31,7 +29,6 @@ from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
 from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment
 from deck.supervision import Exit, may_restart
-from deck.texts import TextStore
 
 #: How often a waiting line is looked at again.
 LOOK_SECONDS: Final = 0.1
@@ -44,26 +41,8 @@ MAX_TRIES: Final = 3
 #: Pause before a restart: grows with each, so a broken agent cannot spin.
 RESTART_PAUSES: Final = (0.5, 2.0, 5.0)
 LAST_SCREEN_ROWS: Final = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What all seats of a session share."""
-
-    journal: Journal
-    events: EventLog
-    gateway: Gateway
-    texts: TextStore
-    around: Surroundings
-    directory: Path
-    state_dir: Path
-    clock: Callable[[], int]
-    #: Takes the checkpoint that precedes a delivery; never raises.
-    snapshot: Callable[[Task], Awaitable[None]]
-    #: Puts a notice into the start role's queue.
-    notify: Callable[[str], None]
-    #: Tells the session that a pane's state or question changed.
-    on_status: Callable[[Seat, Status], None]
+#: What an agent that has exited left behind gets this long to end.
+LEFTOVER_GRACE_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +55,11 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """A report on its way to the start role."""
+    """A report on its way to the start role; `ready` resolves when its record is durable."""
 
     id: str
     text: str
+    ready: Awaitable[object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +83,13 @@ class Seat:
 
     role: Role
     desk: Desk
+    around: Surroundings
     boot_file: str
     is_start: bool
+    #: Called before each delivery of a task (checkpoint, token count); never raises.
+    before_delivery: Callable[[Task], Awaitable[None]]
+    #: Told when the pane's state or question changes.
+    on_status: Callable[[Seat, Status], None]
     credential: Credential = field(default_factory=Credential)
     pane: Pane | None = None
     held: str = ""
@@ -114,7 +99,6 @@ class Seat:
     _lines: deque[Line] = field(default_factory=deque)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _timed_out: bool = False
-    _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -136,8 +120,19 @@ class Seat:
         """Lines queued and not yet handed to the pane."""
         return len(self._lines)
 
-    def put(self, line: Line) -> None:
-        """Queue a line."""
+    def put_task(self, task_id: str, ready: Awaitable[object] | None = None) -> None:
+        """Queue a task; it goes out after `ready`."""
+        self._put(TaskLine(task_id, ready))
+
+    def put_report(self, report_id: str, text: str, ready: Awaitable[object] | None) -> None:
+        """Queue the line that tells of a report; it goes out after `ready`."""
+        self._put(ReportLine(report_id, text, ready))
+
+    def put_notice(self, text: str) -> None:
+        """Queue a line from the deck."""
+        self._put(NoticeLine(text))
+
+    def _put(self, line: Line) -> None:
         self._lines.append(line)
         self._wake.set()
 
@@ -146,14 +141,14 @@ class Seat:
     async def start(self) -> None:
         """Spawn the role's process and begin to deliver. Raises PaneError or NotOnPath."""
         await self._spawn()
-        self._job(self._deliver_for_ever())
+        self.desk.job(self._deliver_for_ever())
 
     async def _spawn(self) -> None:
         spec = PaneSpec(
             name=self.name,
-            argv=tuple(command_line(self.role, self.desk.around)),
+            argv=tuple(command_line(self.role, self.around)),
             cwd=self.desk.directory,
-            env=environment(self.role, self.credential, self.desk.around),
+            env=environment(self.role, self.credential, self.around),
             input_prompts=self.role.input_prompts,
             chrome_markers=self.role.chrome_markers,
         )
@@ -162,8 +157,8 @@ class Seat:
         await pane.start()
         pid = pane.pid or 0
         one = child(pid)
-        await self._record(
-            Entry(Op.ROLE_STARTED, self.desk.clock(), role=self.name, pid=pid, born=one.born)
+        await self.desk.record(
+            Entry(Op.ROLE_STARTED, self.desk.now(), role=self.name, pid=pid, born=one.born)
         )
         self.desk.events.write("INFO", "boot", role=self.name, pid=pid)
         self._put_first(BootLine())
@@ -173,16 +168,12 @@ class Seat:
         self._wake.set()
 
     async def stop(self, grace: float) -> None:
-        """End the role and everything it started; no line goes out any more."""
+        """End the role and everything it started; the desk has ended its deliveries before."""
         self.stopping = True
-        jobs = [job for job in self._jobs if job is not asyncio.current_task()]
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
         if self.pane is not None:
             proof = await self.pane.stop(grace)
             self.desk.events.write("INFO", "role stopped", role=self.name, proof=str(proof))
-            self._write_transcript(self.pane)
+            await asyncio.to_thread(self._write_transcript, self.pane)
 
     async def end_for_timeout(self, grace: float) -> None:
         """End the process because a task ran out of time; the exit rules bring it back."""
@@ -230,7 +221,7 @@ class Seat:
         while (task := self._queued_task(line.id)) is not None:
             if not await self._when_free(lambda: self._queued_task(line.id) is not None, task):
                 return
-            await self.desk.snapshot(task)
+            await self.before_delivery(task)
             if self._queued_task(line.id) is None:
                 return
             await self._move(task.id, TaskState.TYPED)
@@ -240,12 +231,12 @@ class Seat:
             await self._settle(task.id, outcome)
 
     def _queued_task(self, task_id: str) -> Task | None:
-        task = self.desk.journal.state.tasks.get(task_id)
+        task = self.desk.state.tasks.get(task_id)
         return task if task is not None and task.state is TaskState.QUEUED else None
 
     async def _settle(self, task_id: str, outcome: Outcome) -> None:
         """Record how an injection ended; a refused one goes back to the queue, a few times."""
-        task = self.desk.journal.state.tasks[task_id]
+        task = self.desk.state.tasks[task_id]
         if outcome.kind is OutcomeKind.DELIVERED or not self.alive:
             # After an exit the exit rules decide about everything in flight.
             return
@@ -264,14 +255,17 @@ class Seat:
     def _step(self, task_id: str, step: Step) -> None:
         """The pane's word on how far a line has come; recorded, not waited for."""
         state = {Step.SUBMITTED: TaskState.SUBMITTED, Step.PICKED_UP: TaskState.PICKED_UP}.get(step)
-        if state is not None:
-            self.note(task_id, state)
+        task = self.desk.state.tasks[task_id]
+        if state is not None and state in TASK_MOVES[task.state]:
+            self.desk.note(self.desk.moved(task, state))
 
     async def _deliver_report(self, line: ReportLine) -> None:
         def waits() -> bool:
-            report = self.desk.journal.state.reports.get(line.id)
+            report = self.desk.state.reports.get(line.id)
             return report is not None and report.state is ReportState.QUEUED
 
+        if line.ready is not None:
+            await line.ready
         if not await self._when_free(waits):
             return
         await self._move_report(line.id, ReportState.TYPED)
@@ -334,7 +328,7 @@ class Seat:
 
     def _status(self, pane: Pane, status: Status) -> None:
         if pane is self.pane:
-            self.desk.on_status(self, status)
+            self.on_status(self, status)
 
     def _exited(self, pane: Pane, status: ExitStatus) -> None:
         if pane is self.pane and not self.stopping:
@@ -342,32 +336,32 @@ class Seat:
             ended = Exit(status.code, status.signal, timed_out=self._timed_out)
             self._timed_out = False
             self.restarting = may_restart(self.role, ended, self.restarts)
-            self._job(self._after_exit(pane, ended))
+            self.desk.job(self._after_exit(pane, ended))
 
     async def _after_exit(self, pane: Pane, ended: Exit) -> None:
         self.desk.events.write(
             "WARN" if ended.failed else "INFO", "pane exited", role=self.name, status=str(ended)
         )
         lost = await self._lose_in_flight(pane, f"{self.name} has exited ({ended})")
-        await self._record(
-            Entry(Op.ROLE_EXITED, self.desk.clock(), role=self.name, reason=str(ended))
+        await self.desk.record(
+            Entry(Op.ROLE_EXITED, self.desk.now(), role=self.name, reason=str(ended))
         )
-        await pane.stop(0.5)
-        self._write_transcript(pane)
+        await pane.stop(LEFTOVER_GRACE_SECONDS)
+        await asyncio.to_thread(self._write_transcript, pane)
         if self.restarting:
             await self._restart(ended, lost)
         else:
             await self._give_up(ended, lost)
 
     async def _lose_in_flight(self, pane: Pane, reason: str) -> list[str]:
-        state = self.desk.journal.state
+        state = self.desk.state
         lost = [task.id for task in state.in_flight(self.name)]
         screen = ""
         if lost:
             rows = "\n".join(pane.tail(LAST_SCREEN_ROWS))
             screen = await asyncio.to_thread(self.desk.texts.put, rows)
         for task_id in lost:
-            if self.desk.journal.state.tasks[task_id].state in IN_FLIGHT:
+            if self.desk.state.tasks[task_id].state in IN_FLIGHT:
                 await self._move(task_id, TaskState.LOST, reason, screen)
         return lost
 
@@ -386,7 +380,7 @@ class Seat:
             self.desk.events.write("ERROR", "restart failed", role=self.name, err=str(error))
             await self._give_up(ended, lost)
             return
-        for task in list(self.desk.journal.state.tasks.values()):
+        for task in list(self.desk.state.tasks.values()):
             timed_out = ended.timed_out and task.state is TaskState.TIMED_OUT
             if task.role == self.name and (timed_out or task.id in lost):
                 await self.offer_again(task.id, f"again after restart {self.restarts}")
@@ -397,11 +391,11 @@ class Seat:
             self.desk.events.write("ERROR", "auto-restart cap reached", role=self.name)
         reason = f"{self.name} has exited ({ended})"
         over = (TaskState.QUEUED, TaskState.TIMED_OUT)
-        for task in list(self.desk.journal.state.open_tasks(self.name)):
-            if self.desk.journal.state.tasks[task.id].state in over:
+        for task in list(self.desk.state.open_tasks(self.name)):
+            if self.desk.state.tasks[task.id].state in over:
                 await self._move(task.id, TaskState.LOST, reason)
                 lost = [*lost, task.id]
-        for report in list(self.desk.journal.state.reports.values()):
+        for report in list(self.desk.state.reports.values()):
             if self.is_start and report.state in (ReportState.QUEUED, ReportState.TYPED):
                 await self._move_report(report.id, ReportState.KEPT, reason)
         self._lines.clear()
@@ -410,59 +404,22 @@ class Seat:
 
     async def offer_again(self, task_id: str, reason: str) -> bool:
         """Queue a lost or timed-out task once more; False when it is neither."""
-        task = self.desk.journal.state.tasks.get(task_id)
+        task = self.desk.state.tasks.get(task_id)
         if task is None or task.state not in (TaskState.LOST, TaskState.TIMED_OUT):
             return False
         await self._move(task_id, TaskState.QUEUED, reason)
-        self.put(TaskLine(task_id))
+        self.put_task(task_id)
         return True
 
     # -- records ------------------------------------------------------------------------------
 
-    def note(self, task_id: str, state: TaskState, reason: str = "") -> None:
-        """Record a step that has already happened, without waiting; an outdated one is dropped."""
-        try:
-            future = self.desk.journal.record(self._task_entry(task_id, state, reason))
-        except (IllegalMove, JournalFailed):
-            return
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-
     async def _move(self, task_id: str, state: TaskState, reason: str = "", ref: str = "") -> None:
-        await self.desk.journal.record(self._task_entry(task_id, state, reason, ref))
-
-    def _task_entry(self, task_id: str, state: TaskState, reason: str, ref: str = "") -> Entry:
-        return Entry(
-            Op.TASK_MOVED,
-            self.desk.clock(),
-            id=task_id,
-            role=self.name,
-            state=state,
-            reason=reason,
-            ref=ref,
-        )
+        await self.desk.move(self.desk.state.tasks[task_id], state, reason, ref)
 
     async def _move_report(self, report_id: str, state: ReportState, reason: str = "") -> None:
-        await self.desk.journal.record(
-            Entry(Op.REPORT_MOVED, self.desk.clock(), id=report_id, state=state, reason=reason)
+        await self.desk.record(
+            Entry(Op.REPORT_MOVED, self.desk.now(), id=report_id, state=state, reason=reason)
         )
-
-    async def _record(self, entry: Entry) -> None:
-        await self.desk.journal.record(entry)
-
-    def _job(self, work: Awaitable[None]) -> None:
-        async def run() -> None:
-            try:
-                await work
-            except JournalFailed as failure:
-                self.desk.events.write("ERROR", "journal failed", role=self.name, err=str(failure))
-            except Exception as fault:
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": f"the seat of {self.name} failed", "exception": fault}
-                )
-
-        job = asyncio.ensure_future(run())
-        self._jobs.add(job)
-        job.add_done_callback(self._jobs.discard)
 
     def _write_transcript(self, pane: Pane) -> None:
         """Append what the pane showed to the role's log, as text, with one header per run."""

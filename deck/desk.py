@@ -1,0 +1,186 @@
+"""The desk: what every part of a running session shares, and how a change is written down.
+
+Owns the opened journal, event log, text store and gateway client of one run, the seats, and the
+background jobs. Invariant: `record` and `move` return when the change is durable, `note` is only
+for what has already happened and needs no effect of ours. `deck.session` opens and closes it;
+seats, work, metering and snapshots work with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from deck import briefs
+from deck.board import Entry, Op, State, Task, TaskState
+from deck.config import Config
+from deck.events import EventLog
+from deck.gateway import Gateway
+from deck.hooks import run_hook
+from deck.journal import Journal, JournalFailed
+from deck.protocol import one_line
+from deck.sessions import SessionPaths
+from deck.texts import TextStore
+from shared.paths import private_dir, state_dir
+
+if TYPE_CHECKING:
+    from deck.seats import Seat
+
+
+@dataclass(slots=True)
+class Desk:
+    """One run's tools. Used from one event loop."""
+
+    config: Config
+    paths: SessionPaths
+    environ: Mapping[str, str]
+    events: EventLog
+    journal: Journal
+    texts: TextStore
+    gateway: Gateway
+    seats: dict[str, Seat] = field(default_factory=dict)
+    _jobs: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @classmethod
+    def open(cls, config: Config, paths: SessionPaths, environ: Mapping[str, str]) -> Self:
+        """Open everything durable. Blocks. Raises JournalFailed, LedgerError or OSError."""
+        project = Path(paths.directory) / briefs.STATE_DIR
+        project.mkdir(mode=0o755, exist_ok=True)
+        (project / "tasks").mkdir(exist_ok=True)
+        events = EventLog(project / "logs" / "events.log")
+        keys = private_dir(state_dir("choragos", environ) / "keys" / paths.id)
+        journal = Journal.open(
+            project / "ledger", keys=keys, origin=f"choragos.local/deck/{paths.id}"
+        )
+        try:
+            texts = TextStore(project / "texts", keys)
+        except BaseException:
+            journal.close()
+            raise
+        log = project / "logs" / "gateway.log"
+        gateway = Gateway(config.sphragis, log=log, environ=environ)
+        return cls(config, paths, environ, events, journal, texts, gateway)
+
+    @property
+    def state(self) -> State:
+        """The present board."""
+        return self.journal.state
+
+    @property
+    def directory(self) -> Path:
+        """The project."""
+        return Path(self.paths.directory)
+
+    @property
+    def state_dir(self) -> Path:
+        """The project's `.choragos`."""
+        return self.directory / briefs.STATE_DIR
+
+    @property
+    def start_name(self) -> str:
+        """The role that leads."""
+        return self.config.start_role.name
+
+    @property
+    def start_seat(self) -> Seat:
+        """The seat of the role that leads."""
+        return self.seats[self.start_name]
+
+    def now(self) -> int:
+        """Return the time in microseconds UTC."""
+        return time.time_ns() // 1000
+
+    # -- writing things down --------------------------------------------------------------------
+
+    async def record(self, entry: Entry) -> None:
+        """Record a change and wait until it is durable. Raises IllegalMove or JournalFailed."""
+        await self.journal.record(entry)
+
+    def note(self, entry: Entry) -> None:
+        """Record what has already happened, without waiting. Raises IllegalMove."""
+        try:
+            future = self.journal.record(entry)
+        except JournalFailed:
+            return
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def move(self, task: Task, state: TaskState, reason: str = "", screen: str = "") -> None:
+        """Move a task and wait until that is durable. Raises IllegalMove or JournalFailed."""
+        await self.record(self.moved(task, state, reason, screen))
+
+    def moved(self, task: Task, state: TaskState, reason: str = "", screen: str = "") -> Entry:
+        """Return the entry that moves a task."""
+        return Entry(
+            Op.TASK_MOVED,
+            self.now(),
+            id=task.id,
+            role=task.role,
+            state=state,
+            reason=reason,
+            ref=screen,
+        )
+
+    # -- telling people -------------------------------------------------------------------------
+
+    def notify(self, text: str) -> None:
+        """Put a notice into the start role's queue, if there is one to read it."""
+        if self.start_seat.available:
+            self.start_seat.put_notice(one_line(text))
+
+    def hook(self, name: str, command: str, role: str, task: str) -> None:
+        """Run a hook of the team file in the background, if it is set."""
+        if command:
+            self.job(
+                run_hook(
+                    name, command, role=role, task=task, environ=self.environ, events=self.events
+                )
+            )
+
+    def label(self, task: Task) -> str:
+        """Return a task in one line: its text, else the name of its brief."""
+        text = self.texts.get(task.text_ref)
+        if text is None:
+            return "(the text of this task was changed or removed)"
+        return one_line(text) or Path(task.brief).name
+
+    # -- work in the background -----------------------------------------------------------------
+
+    def job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something in the background until it ends or the session does; a fault in it is
+        noted and harms nothing else."""
+        job = asyncio.ensure_future(self._run(work))
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+        return job
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except JournalFailed as failure:
+            self.events.write("ERROR", "journal failed", err=str(failure))
+        except Exception as fault:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a background job of the session failed", "exception": fault}
+            )
+
+    async def cancel_jobs(self) -> None:
+        """End all background jobs."""
+        running = list(self._jobs)
+        for job in running:
+            job.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def close(self) -> None:
+        """Close journal and event log. Blocks."""
+        self.journal.close()
+        self.events.close()
+
+
+def deck_pid() -> int:
+    """Return the deck's own process id."""
+    return os.getpid()

@@ -1,0 +1,63 @@
+"""When checkpoints are taken: before a delivery, after a report; never in the way of either.
+
+Owns the use of `deck.checkpoints` by a session: git runs in a thread, one at a time, and a failure
+is a warning in the log, never a reason not to work (contracts/deck.md section 1.11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from deck.board import Task
+from deck.checkpoints import Checkpoints, GitError, delivery_subject
+from deck.desk import Desk
+
+
+@dataclass(slots=True)
+class Snapshots:
+    """The checkpoints of one session."""
+
+    desk: Desk
+    _store: Checkpoints | None = None
+    #: Two snapshots at once would only contend for the repository.
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self) -> None:
+        """Find the repository and prune; without one there are no checkpoints."""
+        settings = self.desk.config.checkpoints
+        if not settings.enabled:
+            return
+        try:
+            store = await asyncio.to_thread(Checkpoints, self.desk.directory, settings.keep)
+            pruned = await asyncio.to_thread(store.prune)
+        except (GitError, OSError) as failure:
+            self.desk.events.write("WARN", "checkpoints disabled", reason=str(failure))
+            return
+        self._store = store
+        if pruned:
+            self.desk.events.write("INFO", "checkpoints pruned", count=pruned)
+
+    async def before(self, task: Task) -> None:
+        """Take the snapshot that precedes a delivery."""
+        subject = delivery_subject(task.id, task.role, self.desk.label(task))
+        await self._take(task.id, subject, task.id)
+
+    async def after(self, task: Task) -> None:
+        """Take the snapshot of a task's end."""
+        subject = delivery_subject(task.id, task.role, "done")
+        await self._take(f"{task.id}-done", subject, task.id)
+
+    async def _take(self, name: str, subject: str, task_id: str) -> None:
+        if self._store is None:
+            return
+        async with self._turn:
+            begun = time.monotonic()
+            try:
+                made = await asyncio.to_thread(self._store.create, name, subject)
+            except (GitError, OSError) as failure:
+                self.desk.events.write("WARN", "checkpoint failed", task=task_id, err=str(failure))
+                return
+            took = f"{(time.monotonic() - begun) * 1000:.0f}ms"
+        self.desk.events.write("INFO", "checkpoint", task=task_id, ref=made.ref, took=took)

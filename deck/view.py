@@ -1,0 +1,122 @@
+"""What a face may know of a session: plain values for the `status` and `gates` verbs.
+
+Owns the names of the fields, which are an interface: they are only added to. Reading changes
+nothing. Texts come from agents and are one line, but not markup: faces show them as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from deck.board import IN_FLIGHT, Task, TaskState
+from deck.desk import Desk, deck_pid
+from deck.metering import Metering
+from deck.protocol import one_line
+from deck.seats import Seat
+
+REPORTS_SHOWN: Final = 200
+
+
+def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
+    """Return the whole session."""
+    state, gateway = desk.state, desk.gateway
+    return {
+        "pid": deck_pid(),
+        "dir": desk.paths.directory,
+        "run": state.run,
+        "phase": phase,
+        "finished": state.finished,
+        "roles": [_role(desk, seat) for seat in desk.seats.values()],
+        "tasks": [_task(desk, task) for task in state.rows()],
+        "reports": _reports(desk),
+        "gates": gates(desk),
+        "gateway": {
+            "on": gateway.enforced,
+            "up": gateway.enforced and gateway.last.ready,
+            "reason": gateway.last.reason,
+            "url": gateway.url,
+            "fail_closed": gateway.fail_closed,
+        },
+        "usage": [metering.row(role) for role in desk.seats],
+        "journal": {"records": desk.journal.size, "failure": desk.journal.failure},
+    }
+
+
+def gates(desk: Desk) -> list[dict[str, Any]]:
+    """Return every gate of the run, oldest first."""
+    rows = []
+    for gate in desk.state.gates.values():
+        task = desk.state.tasks[gate.task]
+        rows.append(
+            {
+                "id": gate.id,
+                "task": task.id,
+                "role": task.role,
+                "from": task.sender,
+                "label": desk.label(task),
+                "brief": task.brief,
+                "hash": gate.digest,
+                "state": str(gate.decision),
+                "approver": gate.approver,
+                "reason": gate.reason,
+                "at": gate.at,
+            }
+        )
+    return rows
+
+
+def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
+    shown = seat.pane.status if seat.pane else None
+    return {
+        "name": seat.name,
+        "state": str(shown.state) if shown else "booting",
+        "pid": (seat.pane.pid or 0) if seat.pane and seat.alive else 0,
+        "question": one_line(shown.question) if shown else "",
+        "evidence": f"{shown.source}: {one_line(shown.evidence)}" if shown else "",
+        "start": seat.is_start,
+        "waiting": seat.waiting,
+        "held": seat.held,
+        "restarts": seat.restarts,
+        "exit": desk.state.exits.get(seat.name, ""),
+    }
+
+
+def _task(desk: Desk, task: Task) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": task.id,
+        "role": task.role,
+        "from": task.sender,
+        "state": str(task.state),
+        "label": desk.label(task),
+        "brief": task.brief,
+        "reason": task.reason,
+        "gate": task.gate,
+        "at": task.at,
+        "delivered_at": task.delivered_at,
+        "closed_at": task.closed_at,
+    }
+    seat = desk.seats.get(task.role)
+    if seat is not None and task.state is TaskState.QUEUED:
+        row["reason"] = task.reason or seat.held
+    if seat is not None and seat.pane is not None and task.state in IN_FLIGHT:
+        row["question"] = one_line(seat.pane.status.question)
+    if task.screen_ref:
+        row["screen"] = desk.texts.get(task.screen_ref) or ""
+    return row
+
+
+def _reports(desk: Desk) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": report.id,
+            "task": report.task,
+            "from": report.role,
+            "state": str(report.state),
+            "label": one_line(desk.texts.get(report.text_ref) or ""),
+            "report": report.path,
+            "done": report.done,
+            "reason": report.reason,
+            "at": report.at,
+        }
+        for report in list(desk.state.reports.values())[-REPORTS_SHOWN:]
+    ]

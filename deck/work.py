@@ -1,0 +1,333 @@
+"""The verbs that move work: delegate, work-done, approve, reject, again.
+
+Owns what each does, in which order, and what its ack says. Invariants: a record is durable before
+its effect and before its ack; ids, queues and journal have one order; a delegation is refused when
+the gateway is not ready at that moment, a report never is; what is approved is what was shown.
+Who may call is decided before, by `deck.callers`. `deck.session` dispatches here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from deck import briefs, gates
+from deck.board import Decision, Entry, IllegalMove, Op, ReportState, Task, TaskState
+from deck.callers import Caller
+from deck.desk import Desk
+from deck.metering import Metering
+from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
+from deck.seats import Seat
+from deck.snapshots import Snapshots
+
+#: A durable record on its way.
+Durable = asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class Work:
+    """The work of one session."""
+
+    desk: Desk
+    snapshots: Snapshots
+    metering: Metering
+
+    # -- delegate -------------------------------------------------------------------------------
+
+    async def delegate(self, command: Command, caller: Caller) -> bytes:
+        """Make one task for each target that can take it."""
+        if not command.to:
+            return error("delegate needs at least one role in `to`.")
+        if not command.task.strip() and not command.brief:
+            return error("delegate needs a task or a brief.")
+        brief = self._brief(command.brief)
+        refusal = brief if isinstance(brief, briefs.BadAttachment) else await self.closed(command)
+        if refusal:
+            targets = [await self._refuse(name, caller, str(refusal)) for name in command.to]
+            self.desk.notify(f"delegation to {', '.join(command.to)} refused: {refusal}")
+            return delegate_ack(tuple(targets))
+        text_ref = await asyncio.to_thread(self.desk.texts.put, command.task)
+        digest = await self._digest_if_gated(command, str(brief))
+        # One synchronous pass: ids, order of the queues and order of the journal agree.
+        accepted = [self._accept(n, caller, text_ref, str(brief), digest) for n in command.to]
+        targets = [
+            await (self._refuse(name, caller, one) if isinstance(one, str) else one)
+            for name, one in zip(command.to, accepted, strict=True)
+        ]
+        refused = [t for t in targets if t.state is TargetState.REFUSED]
+        if refused and not command.reads_ack:
+            said = "; ".join(f"delegation to {t.to} refused: {t.reason}" for t in refused)
+            self.desk.notify(said)
+        return delegate_ack(tuple(targets))
+
+    def _brief(self, path: str) -> str | briefs.BadAttachment:
+        if not path:
+            return ""
+        try:
+            return str(briefs.attachment(path, "brief", self.desk.directory))
+        except briefs.BadAttachment as bad:
+            return bad
+
+    async def closed(self, command: Command) -> str:
+        """Return why nothing can be handed out now, asked freshly; "" when it can."""
+        if not self.desk.gateway.fail_closed:
+            return ""
+        readiness = await self.desk.gateway.probe()
+        if readiness.ready:
+            return ""
+        self.desk.events.write(
+            "WARN",
+            "dispatch refused: gateway down",
+            cmd=command.verb,
+            to=",".join(command.to),
+            reason=readiness.reason,
+        )
+        return (
+            f"the gateway is not ready: {readiness.reason}. Nothing was handed out; start the "
+            "gateway, then delegate again"
+        )
+
+    async def _digest_if_gated(self, command: Command, brief: str) -> str:
+        seats = (self.desk.seats.get(name) for name in command.to)
+        if not any(seat is not None and seat.role.approve for seat in seats):
+            return ""
+        return await asyncio.to_thread(gates.digest, self.desk.texts, command.task, brief)
+
+    def _accept(
+        self, name: str, caller: Caller, text_ref: str, brief: str, digest: str
+    ) -> asyncio.Future[Target] | str:
+        """Make a task for one target, or return why not. No await: see `delegate`."""
+        desk = self.desk
+        seat = desk.seats.get(name)
+        if seat is None:
+            return f"there is no role {name[:64]!r}; the roles are {', '.join(desk.seats)}"
+        if not seat.available:
+            return f"{name} has exited ({desk.state.exits.get(name, 'not restarted')})"
+        task_id, gated = desk.state.next_task_id(), seat.role.approve
+        durable: Durable = desk.journal.record(
+            Entry(
+                Op.TASK_ADDED,
+                desk.now(),
+                id=task_id,
+                role=name,
+                sender=caller.name,
+                state=TaskState.GATED if gated else TaskState.QUEUED,
+                path=brief,
+                ref=text_ref,
+            )
+        )
+        if not gated:
+            return self.queue(seat, task_id, durable)
+        gate_id = desk.state.next_gate_id()
+        durable = desk.journal.record(
+            Entry(Op.GATE_OPENED, desk.now(), id=gate_id, task=task_id, ref=digest)
+        )
+        return asyncio.ensure_future(self._hold(task_id, gate_id, durable))
+
+    def queue(
+        self, seat: Seat, task_id: str, durable: Durable | None = None
+    ) -> asyncio.Future[Target]:
+        """Put a task into its role's queue; it goes out once record and file are in place."""
+        prepared = asyncio.ensure_future(self._prepare(task_id, durable))
+        seat.put_task(task_id, prepared)
+        return prepared
+
+    async def _prepare(self, task_id: str, durable: Durable | None) -> Target:
+        """Once the record is durable: the task file, the event line, the answer."""
+        if durable is not None:
+            await durable
+        desk = self.desk
+        task = desk.state.tasks[task_id]
+        text = desk.texts.get(task.text_ref)
+        if text is None:
+            text = "(the text of this task was lost; ask for it again)"
+        role = desk.seats[task.role].role
+        file = briefs.task_file(role, briefs.Assignment(task.id, text, task.brief))
+        try:
+            for name in (briefs.task_name(task.id), briefs.latest_task_name(task.role)):
+                await asyncio.to_thread(briefs.write, desk.state_dir, name, file)
+        except OSError as failure:
+            reason = f"its task file cannot be written: {failure.strerror}"
+            await desk.move(task, TaskState.REFUSED, reason)
+            return Target(task.role, task.id, TargetState.REFUSED, reason)
+        self.desk.events.write(
+            "INFO",
+            "delegate",
+            id=task.id,
+            **{"from": task.sender},
+            to=task.role,
+            task=desk.label(task),
+            brief=task.brief,
+        )
+        return Target(task.role, task.id, TargetState.QUEUED)
+
+    async def _hold(self, task_id: str, gate_id: str, durable: Durable) -> Target:
+        await durable
+        task = self.desk.state.tasks[task_id]
+        label = self.desk.label(task)
+        self.desk.events.write(
+            "INFO", "delegate gated", id=task_id, gate=gate_id, to=task.role, task=label
+        )
+        self.desk.hook("on_gate", self.desk.config.ui.on_gate, task.role, label)
+        reason = f"waits for an approval: choragos approve {gate_id}"
+        return Target(task.role, task_id, TargetState.GATED, reason)
+
+    async def _refuse(self, name: str, caller: Caller, reason: str) -> Target:
+        await self.desk.record(
+            Entry(
+                Op.DENIED,
+                self.desk.now(),
+                role=name,
+                sender=caller.name,
+                state=Verb.DELEGATE,
+                reason=reason,
+            )
+        )
+        self.desk.events.write("WARN", "delegate target unavailable", to=name, reason=reason)
+        return Target(name, "", TargetState.REFUSED, reason)
+
+    # -- work-done ------------------------------------------------------------------------------
+
+    async def work_done(self, command: Command, caller: Caller) -> bytes:
+        """Take a report: durable first, then the ack, then its way to the start role."""
+        if not command.task.strip() and not command.report:
+            return error("work-done needs a task or a report.")
+        desk = self.desk
+        path, problem = self._report_path(command.report)
+        text_ref = await asyncio.to_thread(desk.texts.put, command.task)
+        before = desk.state.tasks.get(command.id)
+        # The start role needs no news of what it did itself.
+        own = caller.role == desk.start_name and (before is None or before.role == caller.role)
+        report_id = desk.state.next_report_id()
+        durable: Durable = desk.journal.record(
+            Entry(
+                Op.REPORT_ADDED,
+                desk.now(),
+                id=report_id,
+                task=command.id,
+                role=caller.name,
+                sender=caller.name,
+                state=ReportState.DELIVERED if own else ReportState.QUEUED,
+                path=path,
+                ref=text_ref,
+                done=command.done,
+                reason=problem,
+            )
+        )
+        after = desk.state.tasks.get(command.id)
+        resolved = after is not before
+        if not own:
+            self.bring(report_id, durable)
+        await durable
+        desk.events.write(
+            "INFO",
+            "work-done",
+            id=command.id,
+            **{"from": caller.name},
+            to=desk.start_name,
+            done=command.done,
+            task=one_line(command.task),
+            report=path,
+        )
+        if command.done and caller.name in (desk.start_name, "operator"):
+            await desk.record(Entry(Op.FINISHED, desk.now(), sender=caller.name))
+        desk.job(self._close(after if resolved else None))
+        return ok(report=report_id, resolved=resolved)
+
+    def _report_path(self, report: str) -> tuple[str, str]:
+        """A report is never refused for its file; what is wrong with it is shown."""
+        if not report:
+            return "", ""
+        try:
+            return str(briefs.attachment(report, "report", self.desk.directory)), ""
+        except briefs.BadAttachment as bad:
+            return report, str(bad)
+
+    def bring(self, report_id: str, durable: Durable | None = None) -> None:
+        """Put a report into the start role's queue, or keep it when there is nobody to read it."""
+        desk = self.desk
+        report, seat = desk.state.reports[report_id], desk.start_seat
+        if seat.available:
+            text = one_line(desk.texts.get(report.text_ref) or "")
+            seat.put_report(report_id, briefs.report_line(text, report.path), durable)
+            return
+        reason = f"{seat.name} has exited"
+        desk.note(
+            Entry(Op.REPORT_MOVED, desk.now(), id=report_id, state=ReportState.KEPT, reason=reason)
+        )
+
+    async def _close(self, task: Task | None) -> None:
+        if task is not None:
+            await self.snapshots.after(task)
+        await self.metering.end(task)
+
+    # -- gates and second chances ---------------------------------------------------------------
+
+    async def decide(self, command: Command, caller: Caller) -> bytes:
+        """Approve or reject a gate; an approval holds only for what was shown."""
+        desk = self.desk
+        gate = desk.state.gates.get(command.id)
+        if gate is None:
+            return error(f"There is no gate {command.id[:20]!r}; see `choragos gates`.")
+        if gate.decision is not Decision.OPEN:
+            return error(f"{gate.id} was {gate.decision} already; a gate is decided once.")
+        task = desk.state.tasks[gate.task]
+        decision, why = Decision.REJECTED, command.reason
+        if command.verb is Verb.APPROVE:
+            decision, why = await self._verify(gate.digest, task, command.reason)
+        seat = desk.seats.get(task.role)
+        if decision is Decision.APPROVED and (seat is None or not seat.available):
+            return error(f"{task.role} is not running; {gate.id} stays open until it is.")
+        try:
+            durable: Durable = desk.journal.record(
+                Entry(
+                    Op.GATE_DECIDED,
+                    desk.now(),
+                    id=gate.id,
+                    task=task.id,
+                    state=decision,
+                    sender=caller.name,
+                    reason=why,
+                )
+            )
+        except IllegalMove as race:
+            return error(str(race))
+        if decision is Decision.APPROVED and seat is not None:
+            await self.queue(seat, task.id, durable)
+            waited = f"{(desk.now() - gate.at) // 1_000_000}s"
+            desk.events.write("INFO", "delegate approved", id=task.id, waited=waited)
+            return ok(gate=gate.id, id=task.id, decision=str(decision))
+        await durable
+        desk.events.write("INFO", "delegate rejected", id=task.id, to=task.role, reason=why)
+        desk.notify(f"{task.id} for {task.role} was {decision}; revise it. {why}".rstrip())
+        if decision is Decision.VOID:
+            return error(f"{gate.id} is void: {why}")
+        return ok(gate=gate.id, id=task.id, decision=str(decision))
+
+    async def _verify(self, digest: str, task: Task, reason: str) -> tuple[Decision, str]:
+        text = self.desk.texts.get(task.text_ref)
+        if text is None:
+            return Decision.VOID, "its text was changed or removed since the gate opened"
+        try:
+            present = await asyncio.to_thread(gates.digest, self.desk.texts, text, task.brief)
+        except gates.BriefUnreadable as gone:
+            return Decision.VOID, str(gone)
+        if present != digest:
+            return Decision.VOID, "its brief was changed since the gate opened"
+        return Decision.APPROVED, reason
+
+    async def again(self, command: Command, caller: Caller) -> bytes:
+        """Offer a lost or timed-out task to its role once more."""
+        task = self.desk.state.tasks.get(command.id)
+        if task is None:
+            return error(f"There is no task {command.id[:20]!r}; see `choragos board`.")
+        seat = self.desk.seats.get(task.role)
+        if seat is None or not seat.available:
+            return error(f"{task.role} is not running; {task.id} cannot be offered again.")
+        if refusal := await self.closed(Command(Verb.DELEGATE, to=(task.role,))):
+            return error(refusal)
+        if not await seat.offer_again(task.id, f"offered again by {caller.name}"):
+            present = self.desk.state.tasks[task.id].state
+            return error(f"{task.id} is {present}; only lost or timed-out tasks can go again.")
+        return ok(id=task.id, state="queued")
