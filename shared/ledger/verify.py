@@ -61,11 +61,26 @@ _SMALL: Final = 1 << 20
 _LISTED: Final = 20
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A segment file as it was when the verification began; a log may go on being written."""
+
+    path: Path
+    size: int
+    sealed: bool
+
+
+def _part(path: Path) -> _Part:
+    # First the seal, then the size: once there is a seal, the file does not grow any more.
+    sealed = seal_path(path).exists()
+    return _Part(path, path.stat().st_size, sealed)
+
+
 @dataclass(slots=True)
 class _Source:
     """What is to be verified, as it was when the verification began."""
 
-    segments: list[tuple[Path, int]]
+    segments: list[_Part]
     directory: Path | None
     identity: dict[str, Any] | None = None
     head: Checkpoint | None = None
@@ -120,7 +135,7 @@ def _find(path: Path) -> _Source | Verdict:
         return _usage("not_a_ledger", f"{path} is not a file or directory of a ledger.")
     if not _looks_like_segment(path):
         return _usage("not_a_ledger", f"{path} is not a segment of a ledger.")
-    source = _Source([(path, path.stat().st_size)], None)
+    source = _Source([_part(path)], None)
     folder = path.parent.parent
     if first_of(path) is not None and (folder / LOG_JSON).is_file():
         _read_identity(folder, source)
@@ -149,7 +164,7 @@ def _find_directory(directory: Path) -> _Source | Verdict:
     _read_identity(directory, source)
     # HEAD before the segments: a log that is being written may only be ahead of it.
     _read_head(directory, source)
-    source.segments = [(path, path.stat().st_size) for path in list_segments(directory)]
+    source.segments = [_part(path) for path in list_segments(directory)]
     return source
 
 
@@ -239,9 +254,9 @@ def _peek(source: _Source) -> tuple[dict[str, Any] | None, str]:
     genesis, note = None, ""
     if not source.segments:
         return None, ""
-    path, end = source.segments[0]
-    with path.open("rb") as file:
-        for lines, _ in read_lines(file, min(end, 4 * MAX_RUN)):
+    part = source.segments[0]
+    with part.path.open("rb") as file:
+        for lines, _ in read_lines(file, min(part.size, 4 * MAX_RUN)):
             for line in lines:
                 with contextlib.suppress(ValueError, RecursionError, NoteRefused):
                     value = orjson.loads(line)
@@ -285,7 +300,7 @@ def _verify(source: _Source, given: VerifierKey | None, progress: Progress) -> V
             Status.INCOMPLETE,
         )
     _check_head_signature(source)
-    total = sum(size for _, size in source.segments)
+    total = sum(part.size for part in source.segments)
     if key is not None and total >= HELPED_BYTES:
         before = findings.copy()
         with contextlib.suppress(OSError), SignatureHelpers(key) as helpers:
@@ -304,12 +319,12 @@ def _walk(
     if source.head is not None:
         walker.watch.add(source.head.size)
     previous = NO_SEAL
-    for index, (path, size) in enumerate(source.segments):
-        last = index == len(source.segments) - 1
-        previous = _begin_segment(source, walker, path, previous)
-        _walk_segment(path, size, walker, meter)
+    for part in source.segments:
+        last = part is source.segments[-1]
+        previous = _begin_segment(source, walker, part.path, previous)
+        _walk_segment(part, walker, meter)
         walker.finish(*((source.head, source.head_note) if last else ()))
-        previous = _end_segment(source, walker, path, previous, last=last)
+        previous = _end_segment(source, walker, part, previous, last=last)
     _conclude(source, walker)
     return walker
 
@@ -369,19 +384,19 @@ def _seal_ending_at(path: Path, size: int, key: VerifierKey | None) -> tuple[Sea
     return None
 
 
-def _walk_segment(path: Path, size: int, walker: Walker, meter: _Meter) -> None:
-    with path.open("rb") as file:
+def _walk_segment(part: _Part, walker: Walker, meter: _Meter) -> None:
+    with part.path.open("rb") as file:
         before = 0
-        for lines, unfinished in read_lines(file, size):
+        for lines, unfinished in read_lines(file, part.size):
             walker.feed(lines, unfinished)
             meter.add(file.tell() - before)
             before = file.tell()
 
 
-def _end_segment(source: _Source, walker: Walker, path: Path, previous: str, *, last: bool) -> str:
+def _end_segment(source: _Source, walker: Walker, part: _Part, previous: str, *, last: bool) -> str:
     """Compare a segment with its seal; return the digest that the next seal must name."""
-    findings, sealed = source.findings, seal_path(path)
-    if not sealed.exists():
+    findings, path, sealed = source.findings, part.path, seal_path(part.path)
+    if not part.sealed:
         if not last and source.directory is not None:
             findings.add(
                 "seal_missing", None, f"The seal {sealed.name} is missing.", Status.INCOMPLETE
@@ -504,7 +519,7 @@ def _verdict(source: _Source, walker: Walker | None) -> Verdict:
     return Verdict(
         status=findings.status(),
         records=walker.records if walker else 0,
-        findings=tuple(findings),
+        findings=tuple(sorted(findings, key=_by_record)),
         notes=tuple(findings.notes),
         more=findings.more,
         origin=walker.origin if walker else "",
@@ -512,3 +527,8 @@ def _verdict(source: _Source, walker: Walker | None) -> Verdict:
         checkpoint=walker.note if walker else "",
         vkey=source.key.vkey() if source.key else "",
     )
+
+
+def _by_record(finding: Finding) -> int:
+    """The log as a whole first, then record by record."""
+    return -1 if finding.seq is None else finding.seq

@@ -31,7 +31,7 @@ from shared.ledger.storage import Disk
 pytestmark = pytest.mark.bench
 
 ORIGIN = "audit.example.org/bench"
-ROUNDS = 3
+ROUNDS = 5
 RECORDS = 100_000
 WRITERS = 64
 
@@ -126,9 +126,9 @@ def test_appends_cost_little_more_than_the_sync_they_wait_for(tmp_path: Path) ->
     raws, ones, manys = [], [], []
     with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN) as ledger:
         for _ in range(ROUNDS):
-            raws.append(raw_write(tmp_path / "raw", 300))
-            ones.append(one_writer(ledger, 300))
-            manys.append(many_writers(ledger, 100))
+            raws.append(raw_write(tmp_path / "raw", 150))
+            ones.append(one_writer(ledger, 150))
+            manys.append(many_writers(ledger, 50))
         size = ledger.size
     stored = list_segments(tmp_path / "log")[0].stat().st_size / size
     rows = [

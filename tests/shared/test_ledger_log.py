@@ -287,6 +287,24 @@ def test_records_can_be_read_from_any_number_on(tmp_path: Path) -> None:
             assert list(ledger.records(start)) == everything[start:]
 
 
+@pytest.mark.parametrize("kept", ["key", "identity", "empty segment"])
+def test_a_crash_while_the_log_is_made_is_finished_at_the_next_start(
+    tmp_path: Path, kept: str
+) -> None:
+    open_log(tmp_path).close()
+    log = tmp_path / "log"
+    (log / "HEAD").unlink()
+    segment = list_segments(log)[0]
+    segment.write_bytes(b"")
+    if kept != "empty segment":
+        segment.unlink()
+    if kept == "key":
+        (log / "log.json").unlink()
+    with open_log(tmp_path) as ledger:
+        assert types(ledger) == ["genesis"]
+    assert verify_path(log).exit_code == 0
+
+
 # -- HEAD ------------------------------------------------------------------------------------------
 
 

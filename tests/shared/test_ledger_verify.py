@@ -345,7 +345,21 @@ def test_another_history_signed_with_the_key_does_not_fit_head(log: Path) -> Non
     assert findings(verdict) == [("head_mismatch", 19)]
 
 
-def test_a_float_or_a_wrong_number_under_a_good_signature_is_found(log: Path) -> None:
+def test_a_full_rewrite_with_a_new_identity_is_found_only_by_a_key_kept_outside(log: Path) -> None:
+    vkey = json.loads((log / "log.json").read_text())["vkeys"][0]
+    thief = Signer(ORIGIN, bytes(32))
+    identity = json.loads((log / "log.json").read_text()) | {"vkeys": [thief.key.vkey()]}
+    (log / "log.json").write_text(json.dumps(identity))
+    lines = lines_of(log)
+    lines[0] = encode(json.loads(lines[0]) | {"ext": identity}) + b"\n"
+    forged = resign(lines, thief)
+    put(log, forged)
+    (log / "HEAD").write_text(json.loads(forged[-1])["cp"])
+    assert verify_path(log).exit_code == 0
+    assert verify_path(log, vkey=vkey).exit_code == 1
+
+
+def test_a_wrong_number_under_a_good_signature_is_found(log: Path) -> None:
     signer = load_signer(log.parent / "keys", ORIGIN, create=False)
     (log / "HEAD").unlink()
     lines = lines_of(log)
