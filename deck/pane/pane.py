@@ -148,6 +148,7 @@ class Pane:
         self._active: _Pending | None = None
         self._held_input: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0  # asked of ourselves: uvloop's handles do not tell
         self._log: _Log | None = None
         self._log_due = 0.0
         self._process: PaneProcess | None = None
@@ -210,6 +211,10 @@ class Pane:
     def tail(self, n: int) -> list[str]:
         """The last n non-blank rows, from history and screen, oldest first."""
         return self.screen.last_lines(n)
+
+    def snapshot(self) -> bytes:
+        """Bytes that draw this screen, modes and cursor on a fresh terminal of the same size."""
+        return self.screen.snapshot()
 
     def preview(self, n: int = 3) -> list[str]:
         """The last n rows for a card: of the last 40 non-blank rows, those without chrome."""
@@ -392,10 +397,10 @@ class Pane:
         loop = asyncio.get_running_loop()
         when = loop.time() + delay
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_due <= when:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._tick)
+        self._timer, self._timer_due = loop.call_at(when, self._tick), when
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -417,9 +417,7 @@ class PaneProcess:
             raise
         self._child, self.pid = child, child.pid
         # Still ours to wait for, so its row cannot be another's.
-        self._leader = read_process(child.pid) or ProcessRef(
-            child.pid, 0, argv[0], child.pid, 0, ""
-        )
+        self._leader = read_process(child.pid) or _unseen(child.pid, argv[0])
         self._pane_id = env.get(PANE_MARK, "")
         PaneProcess.leaders.add(self.pid)
         self._watch()

@@ -33,6 +33,7 @@ from deck.pane.cells import (
     char_width,
     joins,
     pack,
+    sgr,
 )
 from deck.pane.status import Signal, plain
 from deck.pane.tokenizer import Tokenizer
@@ -108,6 +109,7 @@ class Screen(pyte.Screen):
         self._dispatch = self._table()
         self._actions = self._control_table()
         super().__init__(max(1, min(columns, MAX_SIZE)), max(1, min(lines, MAX_SIZE)))
+        self.mode = set()  # pyte keeps private modes here; ours are in `private`
 
     # -- what callers see ---------------------------------------------------------------------
 
@@ -178,6 +180,56 @@ class Screen(pyte.Screen):
     def style(self) -> Style:
         """The style the next character gets."""
         return self._style
+
+    def snapshot(self) -> bytes:
+        """Bytes that give a fresh terminal of the same size this picture, these modes, this cursor.
+
+        For a viewer that joins late: what it reads next continues from here.
+        """
+        out = ["\x1bc"]
+        if self._primary is not None:
+            out += [self._paint(self._primary), "\x1b[?1049h"]
+        out.append(self._paint(self.grid))
+        if self.margins is not None:
+            out.append(f"\x1b[{self._top + 1};{self._bottom + 1}r")
+        on = sorted(self.private - _ALTERNATE - {6, 7, 25, 2026})
+        out += [f"\x1b[?{mode}h" for mode in on]
+        out += [f"\x1b[?{mode}l" for mode in (7, 25) if mode not in self.private]
+        out += [f"\x1b[{mode}h" for mode in sorted(self.mode)]
+        if self.title:
+            out.append(f"\x1b]2;{self.title}\x1b\\")
+        if self.cursor_shape:
+            out.append(f"\x1b[{self.cursor_shape} q")
+        out.append(f"\x1b[{self.cursor.y + 1};{self.cursor.x + 1}H")
+        if 6 in self.private:
+            row = max(0, self.cursor.y - self._top) + 1
+            out.append(f"\x1b[?6h\x1b[{row};{self.cursor.x + 1}H")
+        out.append(_link_code(self._style) + sgr(self._style))
+        out += [f"\x1b{side}0" for side, set_ in zip("()", self._drawing, strict=True) if set_]
+        if self._shifted:
+            out.append("\x0e")
+        return "".join(out).encode()
+
+    def _paint(self, grid: list[Row]) -> str:
+        """Every row of a grid at its place, from the default rendition and back to it."""
+        out = []
+        for y, row in enumerate(grid):
+            line = pack(row)
+            if not line.text and not line.runs:
+                continue
+            out.append(f"\x1b[{y + 1}H")
+            chars = row.chars
+            start = 0
+            for count, style in [*line.spans(), (len(chars), PLAIN)]:
+                stop = min(start + count, len(chars))
+                text = "".join(chars[start:stop])
+                if style == PLAIN and stop == len(chars):
+                    text = text.rstrip(" ")
+                if text:
+                    out.append(f"{_link_code(style)}{sgr(style)}{text}")
+                start = stop
+            out.append("\x1b]8;;\x1b\\\x1b[0m")
+        return "".join(out)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -1144,6 +1196,10 @@ def parse_program_status(rest: str) -> Signal | None:
     return Signal(
         state, plain(fields.get("kind", ""), 32), plain(fields.get("app", ""), 32), message
     )
+
+
+def _link_code(style: Style) -> str:
+    return f"\x1b]8;;{style.link}\x1b\\"
 
 
 def char_is_emoji_base(c: str) -> bool:

@@ -332,6 +332,23 @@ async def test_an_interactive_shell_runs_the_line_once(agents: Agents) -> None:
     assert pane.rows().count("42") == 1
 
 
+def test_panes_work_on_the_loop_that_the_programs_use(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    errors: list[object] = []
+
+    async def scene() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        agents = Agents(tmp_path)
+        pane = await agents.agent("signals", "paste")
+        assert (await result(pane.inject(BRIEF, kind=LineKind.BOOT))).verified
+        assert (await result(pane.inject(TASK))).verified
+        assert agents.got() == [BRIEF, TASK]
+        assert (await pane.stop(1)).survivors == ()
+
+    uvloop.run(scene())
+    assert errors == []
+
+
 async def test_a_line_too_long_for_a_line_reader_is_refused(agents: Agents) -> None:
     pane = await agents.run("sh", "-c", "echo ready; exec cat")
     outcome = await result(pane.inject("x" * 5000))

@@ -188,6 +188,26 @@ def test_any_bytes_leave_a_sound_screen_and_one_byte_at_a_time_the_same_one(
 
 
 @settings(max_examples=200, deadline=None)
+@given(STREAM, st.integers(2, 20), st.integers(2, 12))
+def test_a_snapshot_draws_the_same_screen_for_whoever_joins_late(
+    data: bytes, columns: int, lines: int
+) -> None:
+    screen, late = Screen(columns, lines, 50), Screen(columns, lines, 50)
+    screen.feed(data + b"\x18")
+    late.feed(screen.snapshot())
+    assert late.rows() == screen.rows()
+    assert (late.cursor.y, late.cursor.x) == (screen.cursor.y, screen.cursor.x)
+    assert [row.styles for row in late.grid] == [row.styles for row in screen.grid]
+    assert late.style == screen.style
+    assert late.private - {2026} == screen.private - {2026, 47, 1047, 1049} | (
+        {1049} if screen.alternate else set()
+    )
+    assert (late.mode, late.margins, late.title) == (screen.mode, screen.margins, screen.title)
+    assert late._drawing == screen._drawing
+    assert late._shifted == screen._shifted
+
+
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.one_of(STREAM, st.tuples(st.integers(1, 30), st.integers(1, 12))),
