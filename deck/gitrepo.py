@@ -58,7 +58,7 @@ _EVERYTHING_OF_THE_USER: Final = (
     ":(exclude,glob)**/.choragos",
     ":(exclude,glob)**/.choragos/**",
 )
-_OF_THE_DECK: Final = (":(glob)**/.choragos", ":(glob)**/.choragos/**")
+_DECK_NAME: Final = b".choragos"
 _EMPTY_NESTED_REPO: Final = re.compile(rb"error: '.*' does not have a commit checked out")
 
 
@@ -115,6 +115,8 @@ class GitRepo:
                 "have checkpoints and rollback."
             ) from None
         self.top = Path(os.fsdecode(found.removesuffix(b"\n")))
+        index = self.run("rev-parse", "--git-path", "index").removesuffix(b"\n")
+        self._index = self.top / os.fsdecode(index)
 
     def run(
         self,
@@ -140,9 +142,8 @@ class GitRepo:
         Tracked files and untracked ones that are not ignored, in git's own stored form.
         """
         with self.temporary_index() as index:
-            self._reveal_hidden(index)
+            self._adjust(index)
             self._add_everything(index)
-            self._forget_deck_files(index)
             return self.run("write-tree", index=index).decode().strip()
 
     def differences(self, before: str, after: str) -> list[Difference]:
@@ -176,29 +177,36 @@ class GitRepo:
         """
         with tempfile.TemporaryDirectory(prefix="choragos-") as scratch:
             copy = Path(scratch) / "index"
-            relative = self.run("rev-parse", "--git-path", "index").removesuffix(b"\n")
             with suppress(FileNotFoundError):  # nothing was ever added
-                shutil.copy2(self.top / os.fsdecode(relative), copy)
+                shutil.copy2(self._index, copy)
             yield copy
 
-    def _reveal_hidden(self, index: Path) -> None:
-        """Make the copy look at files the user told git to stop looking at.
+    def _adjust(self, index: Path) -> None:
+        """Make the copy forget deck files, and look at files the user told git not to look at.
 
         `assume-unchanged`, and `skip-worktree` on a file that is there, would hide a task's
         change to that file from its undo.
         """
-        assumed: list[str] = []
-        skipped: list[str] = []
-        listing = self.run("ls-files", "-v", "-z", index=index)
-        for line in listing.split(b"\0"):
-            tag, path = line[:1], os.fsdecode(line[2:])
-            if tag.islower():
+        assumed: list[bytes] = []
+        skipped: list[bytes] = []
+        of_the_deck: list[bytes] = []
+        for line in self.run("ls-files", "-v", "-z", index=index).split(b"\0"):
+            tag, path = line[:1], line[2:]
+            if _DECK_NAME in path and _DECK_NAME in path.split(b"/"):
+                of_the_deck.append(path)
+            elif tag.islower():
                 assumed.append(path)
-            if tag in b"Ss" and tag and os.path.lexists(self.top / path):
+            if tag in (b"S", b"s") and os.path.lexists(os.path.join(os.fsencode(self.top), path)):
                 skipped.append(path)
-        for flag, paths in (("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)):
+        for option, paths in (
+            ("--no-assume-unchanged", assumed),
+            ("--no-skip-worktree", skipped),
+            ("--force-remove", of_the_deck),
+        ):
             if paths:
-                self.run("update-index", flag, "-z", "--stdin", index=index, stdin=_joined(paths))
+                # A path in conflict is listed once for each side.
+                lines = b"".join(path + b"\0" for path in dict.fromkeys(paths))
+                self.run("update-index", option, "-z", "--stdin", index=index, stdin=lines)
 
     def _add_everything(self, index: Path) -> None:
         sparse = self._start(("config", "--type=bool", "core.sparseCheckout")).stdout
@@ -216,11 +224,6 @@ class GitRepo:
         ]
         if problems or not result.stderr.strip():
             raise GitError(_sentence("add", b"\n".join(problems)))
-
-    def _forget_deck_files(self, index: Path) -> None:
-        tracked = self.run("ls-files", "-z", "--", *_OF_THE_DECK, index=index)
-        if tracked:
-            self.run("update-index", "--force-remove", "-z", "--stdin", index=index, stdin=tracked)
 
     def _start(
         self,
