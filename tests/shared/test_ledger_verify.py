@@ -44,9 +44,23 @@ def write_log(home: Path, shape: tuple[int, ...] = SHAPE) -> Path:
     return home / "log"
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log written once, for the tests to copy."""
+    home = tmp_path_factory.mktemp("template")
+    write_log(home)
+    return home
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return write_log(tmp_path)
+def log(tmp_path: Path, template: Path) -> Path:
+    return copy_log(template, tmp_path)
+
+
+def copy_log(template: Path, home: Path) -> Path:
+    for part in ("log", "keys"):
+        shutil.copytree(template / part, home / part)
+    return home / "log"
 
 
 def lines_of(log: Path) -> list[bytes]:
@@ -471,14 +485,20 @@ def test_what_is_not_a_ledger_is_a_usage_error(tmp_path: Path) -> None:
 # -- segments --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def long_log(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def long_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("long")
     with Ledger.open(
-        tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN, segment_bytes=2000
+        home / "log", keys=home / "keys", origin=ORIGIN, segment_bytes=2000, disk=QuickDisk()
     ) as ledger:
         for n in range(20):
             ledger.append("journal", {"ext": {"n": n}}).result(10)
-    log = tmp_path / "log"
+    return home
+
+
+@pytest.fixture
+def long_log(tmp_path: Path, long_template: Path) -> Path:
+    log = copy_log(long_template, tmp_path)
     for path in (log / "segments").iterdir():
         path.chmod(0o600)
     assert len(list_segments(log)) > 3
@@ -664,10 +684,11 @@ def test_it_never_raises_on_arbitrary_bytes(
     )
 )
 def test_any_mix_of_edits_is_noticed_and_nothing_raises(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, int, int]]
+    tmp_path_factory: pytest.TempPathFactory,
+    template: Path,
+    edits: list[tuple[str, int, int]],
 ) -> None:
-    home = tmp_path_factory.mktemp("edit")
-    log = write_log(home)
+    log = copy_log(template, tmp_path_factory.mktemp("edit"))
     lines = lines_of(log)
     changed = list(lines)
     for kind, first, second in edits:
