@@ -12,14 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import json
 import os
 import queue
-import socket
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -32,13 +28,13 @@ from typing import Any, Final, Self
 import orjson
 
 from shared.ledger.batch import BATCH_LIMIT
-from shared.ledger.checkpoint import Checkpoint, Signer, check_name, checkpoint_line, load_signer
+from shared.ledger.checkpoint import Checkpoint, Signer, check_name, checkpoint_line
+from shared.ledger.directory import boot_id, load_identity, read_head, read_log_json, take_lock
 from shared.ledger.errors import (
     LedgerClosed,
     LedgerCorrupt,
     LedgerError,
     LedgerFailed,
-    LedgerLocked,
     RecordRefused,
 )
 from shared.ledger.merkle import leaf_hash
@@ -46,9 +42,6 @@ from shared.ledger.record import OWN_TYPES, VERSION, RecordType, copy_fields, en
 from shared.ledger.recovery import Recovered, quarantine, recover
 from shared.ledger.segment import (
     HEAD,
-    LOCK,
-    LOG_JSON,
-    SCHEMA,
     Seal,
     first_of,
     list_segments,
@@ -58,14 +51,11 @@ from shared.ledger.segment import (
     segment_path,
 )
 from shared.ledger.storage import Disk, reason
-from shared.paths import UnsafeDirectory, private_dir
 
 SEGMENT_BYTES: Final = 256 << 20
 SEGMENT_SECONDS: Final = 24 * 3600
 #: How often HEAD follows the log (section 2.4).
 HEAD_SECONDS: Final = 1.0
-#: How long a start waits between looks at a lock that is taken, in seconds.
-LOCK_PAUSES: Final = (0.01, 0.03, 0.06)
 #: How often an idle writer looks at the age of its segment.
 IDLE_SECONDS: Final = 60.0
 
@@ -136,13 +126,6 @@ def system_clock() -> tuple[int, int]:
 _BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:  # not Linux: a new identity per start is still true
-        return str(uuid.uuid4())
-
-
 class Ledger:
     """An open log. Make one with `Ledger.open`; all public methods are safe from any thread."""
 
@@ -165,7 +148,7 @@ class Ledger:
         self._clock = clock
         self._segment_bytes = segment_bytes
         self._segment_us = int(segment_seconds * 1_000_000)
-        self._boot = _boot_id()
+        self._boot = boot_id()
         self._lock_fd = lock_fd
         # Owned by the writer thread (by `open` before it starts):
         self._at = recovered
@@ -211,10 +194,10 @@ class Ledger:
         """
         disk = disk or Disk()
         check_name(origin)
-        lock_fd = _take_lock(directory)
+        lock_fd = take_lock(directory)
         ledger = None
         try:
-            signer = _identity(directory, keys, origin, disk, clock)
+            signer = load_identity(directory, keys, origin, disk, clock)
             recovered = recover(directory, signer)
             ledger = cls(
                 directory,
@@ -226,7 +209,7 @@ class Ledger:
                 segment_bytes=segment_bytes,
                 segment_seconds=segment_seconds,
             )
-            ledger._begin(close_open_requests)
+            ledger._begin(close_open_requests=close_open_requests)
         except BaseException as error:
             if ledger is not None and ledger._fd >= 0:
                 os.close(ledger._fd)
@@ -239,13 +222,13 @@ class Ledger:
             raise
         return ledger
 
-    def _begin(self, close_open_requests: bool) -> None:
+    def _begin(self, *, close_open_requests: bool) -> None:
         """Repair a torn end, write the records that a start owes, and start the threads."""
         torn = quarantine(self._directory, self._at, self._disk)
         self._open_segment()
         first = []
         if self._at.position.size == 0:
-            first.append(_Entry(RecordType.GENESIS, {"ext": _read_log_json(self._directory)}))
+            first.append(_Entry(RecordType.GENESIS, {"ext": read_log_json(self._directory)}))
         elif self._at.last_type == RecordType.SEAL:
             self._seal()
         first += [
@@ -265,7 +248,7 @@ class Ledger:
             ]
         for start in range(0, len(first), BATCH_LIMIT):
             self._commit(first[start : start + BATCH_LIMIT])
-        self._head_note = _read_head(self._directory)
+        self._head_note = read_head(self._directory)
         self._publish_head()
         _open_ledgers.add(self)
         self._writer.start()
@@ -650,115 +633,6 @@ def _records_of(path: Path, end: int | None, start: int) -> Iterator[dict[str, A
                         f"{path} was damaged after it was written; run `sphragis verify` on the "
                         "ledger to see which record, and restore it from a backup."
                     ) from error
-
-
-# -- the directory ---------------------------------------------------------------------------------
-
-
-def _take_lock(directory: Path) -> int:
-    """Make the directory and lock it for this process; return the lock's descriptor."""
-    try:
-        private_dir(directory)
-        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except UnsafeDirectory as error:
-        raise LedgerError(str(error)) from error
-    except OSError as error:
-        raise LedgerError(
-            f"The ledger directory {directory} cannot be used ({reason(error)}); check its owner "
-            "and mode, or choose another place."
-        ) from error
-    if not _flock(fd):
-        holder = _lock_holder(fd)
-        os.close(fd)
-        raise LedgerLocked(
-            f"The ledger {directory} is in use by {holder}; stop that program first."
-        )
-    who = {"boot": _boot_id(), "host": socket.gethostname(), "pid": os.getpid()}
-    with contextlib.suppress(OSError):  # only a courtesy to whoever finds the lock taken
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
-    return fd
-
-
-def _flock(fd: int) -> bool:
-    """Take the lock. A verification holds it for a moment to see whether the log is live, so one
-    refusal is not yet an answer."""
-    for pause in (*LOCK_PAUSES, None):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if pause is not None:
-                time.sleep(pause)
-    return False
-
-
-def _lock_holder(fd: int) -> str:
-    try:
-        return f"process {int(json.loads(os.pread(fd, 4096, 0))['pid'])}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
-
-
-def _identity(
-    directory: Path,
-    keys: Path,
-    origin: str,
-    disk: Disk,
-    clock: Callable[[], tuple[int, int]],
-) -> Signer:
-    """Return the log's signer, writing log.json for a new log."""
-    path = directory / LOG_JSON
-    if path.exists():
-        identity = _read_log_json(directory)
-        if identity["origin"] != origin:
-            raise LedgerError(
-                f"The ledger {directory} belongs to {identity['origin']}, not to {origin}; "
-                "use its own directory for each program."
-            )
-        signer = load_signer(keys, origin, create=False, disk=disk)
-        if signer.key.vkey() not in identity["vkeys"]:
-            raise LedgerError(
-                f"The signing key in {keys} is not the one that {path} names; restore the "
-                "ledger's own key from a backup."
-            )
-        return signer
-    if list_segments(directory) or (directory / HEAD).exists():
-        raise LedgerCorrupt(
-            f"{path} is missing although the ledger has records; restore it from a backup."
-        )
-    signer = load_signer(keys, origin, create=True, disk=disk)
-    identity = {
-        "created": clock()[0],
-        "origin": origin,
-        "schema": SCHEMA,
-        "vkeys": [signer.key.vkey()],
-    }
-    disk.replace(path, orjson.dumps(identity, option=orjson.OPT_SORT_KEYS) + b"\n")
-    return signer
-
-
-def _read_log_json(directory: Path) -> dict[str, Any]:
-    path = directory / LOG_JSON
-    try:
-        identity = json.loads(path.read_bytes())
-        vkeys = identity["vkeys"]
-        good = type(identity["origin"]) is str and all(type(vkey) is str for vkey in vkeys)
-        if not good or type(vkeys) is not list or identity["schema"] != SCHEMA:
-            raise ValueError
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LedgerCorrupt(
-            f"{path} cannot be read as the identity of a ledger of this version; restore it "
-            "from a backup."
-        ) from error
-    return dict(identity)
-
-
-def _read_head(directory: Path) -> str:
-    try:
-        return (directory / HEAD).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 # -- forks -----------------------------------------------------------------------------------------

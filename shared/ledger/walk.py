@@ -175,16 +175,20 @@ class Walker:
             try:
                 note = parse_checkpoint_line(body)
             except NoteRefused:
-                self._junk.append(body)
+                self._unreadable(body)
                 return
             self._checkpoint(note)
             return
         try:
             record = parse(body)
         except LineRefused:
-            self._junk.append(body)
+            self._unreadable(body)
             return
         self._record(record, body)
+
+    def _unreadable(self, body: bytes) -> None:
+        if len(self._junk) < MAX_PENDING:  # more of them would say nothing more
+            self._junk.append(body)
 
     def _unfinished(self, piece: bytes) -> None:
         """The last bytes of a file, without a newline."""
@@ -211,7 +215,7 @@ class Walker:
     def _record(self, record: dict[str, Any], body: bytes) -> None:
         seq, prev = record["seq"], record["prev"]
         if self._junk:
-            self._settle_junk(seq, prev)
+            self._settle_junk(seq)
         self._judge_waiting(prev)
         leaf = leaf_hash(body)
         if seq != self.expected:
@@ -300,7 +304,7 @@ class Walker:
 
     # -- lines that cannot be read -------------------------------------------------------------
 
-    def _settle_junk(self, next_seq: int | None, next_prev: str | None) -> None:
+    def _settle_junk(self, next_seq: int | None) -> None:
         """Decide what unreadable lines were, knowing which record number comes next."""
         junk, self._junk = self._junk, []
         if self._mend_line_breaks(junk):
@@ -330,7 +334,6 @@ class Walker:
             )
             match = _PREV.search(bodies[index])
             self._push(_Item(seq, None, match[1].decode() if match else None))
-        del next_prev
 
     def _mend_line_breaks(self, junk: list[bytes]) -> bool:
         """Recognize a line break that was added or removed; take the mended lines."""
@@ -420,7 +423,7 @@ class Walker:
             self._bad_signature(signed, last)
             return
         if self._junk:
-            self._settle_junk(signed.size, None)
+            self._settle_junk(signed.size)
         self._judge_waiting(None)
         if signed.origin != self.origin:
             self.findings.add(
@@ -442,7 +445,7 @@ class Walker:
 
     def _bad_signature(self, signed: Checkpoint, last: int) -> None:
         if self._junk:
-            self._settle_junk(signed.size if signed.size - self.expected in (0, 1) else None, None)
+            self._settle_junk(signed.size if signed.size - self.expected in (0, 1) else None)
             last = max(self.expected - 1, 0)
         self.findings.add(
             "checkpoint_signature",
@@ -574,7 +577,7 @@ class Walker:
         """Judge what is still open at the end of a file. `head` may sign the end, too."""
         self._flush()
         if self._junk:
-            self._settle_junk(None, None)
+            self._settle_junk(None)
         self._judge_waiting(None)
         if not self._items or self._base is None:
             return
