@@ -76,6 +76,8 @@ class Gateway:
             base_url=self.url,
             trust_env=False,
             follow_redirects=False,
+            # Plain HTTP only: loading the system's certificates would cost megabytes for nothing.
+            verify=False,
             limits=httpx.Limits(max_keepalive_connections=0),
             transport=transport,
         )

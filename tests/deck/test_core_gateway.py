@@ -1,0 +1,105 @@
+"""The deck's questions to a gateway, answered by scripted transports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deck.config import SphragisConfig
+from deck.gateway import Gateway
+
+
+def asked(answers: dict[str, httpx.Response | Exception | float], seen: list[str]) -> Gateway:
+    async def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.path)
+        answer = answers.get(request.url.path, httpx.Response(404))
+        if isinstance(answer, float):
+            await asyncio.sleep(answer)
+            return httpx.Response(200)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    config = SphragisConfig(enabled=True, addr=":8787")
+    return Gateway(config, log=Path("x"), environ={}, transport=httpx.MockTransport(handle))
+
+
+def not_ready(*reasons: object) -> httpx.Response:
+    return httpx.Response(503, text=json.dumps({"ready": False, "reasons": list(reasons)}))
+
+
+@pytest.mark.parametrize(
+    ("answers", "ready", "reason", "paths"),
+    [
+        ({"/readyz": httpx.Response(200)}, True, "", ["/readyz"]),
+        ({"/metrics": httpx.Response(200)}, True, "", ["/readyz", "/metrics"]),
+        ({"/metrics": httpx.Response(503)}, False, "it answers 503", ["/readyz", "/metrics"]),
+        ({"/readyz": not_ready("disk full", "no policy")}, False, "disk full, no policy", None),
+        ({"/readyz": httpx.Response(503, text="<html>")}, False, "it answers 503", None),
+        ({"/readyz": httpx.Response(302)}, False, "it answers 302", None),
+        ({"/readyz": not_ready("a\x1b[31m\nb")}, False, "a[31mb", None),
+        ({"/readyz": httpx.ConnectError("no")}, False, "does not answer (ConnectError)", None),
+        ({"/readyz": 5.0}, False, "within 500 ms", None),
+    ],
+)
+async def test_readiness_is_a_fresh_answer_or_a_reason(
+    answers: dict[str, httpx.Response | Exception | float],
+    ready: bool,
+    reason: str,
+    paths: list[str] | None,
+) -> None:
+    seen: list[str] = []
+    gateway = asked(answers, seen)
+    found = await gateway.probe()
+    assert found.ready == ready
+    assert reason in found.reason
+    assert paths is None or seen == paths
+    await gateway.probe()
+    assert len(seen) > 1
+
+
+async def test_usage_is_read_only_from_a_whole_good_answer() -> None:
+    line = 'sphragis_tokens_total{agent="a",model="m",direction="input"} 7\n'
+    for response, expected in (
+        (httpx.Response(200, text=line), [7]),
+        (httpx.Response(503, text=line), None),
+        (httpx.Response(200, text=line + "x" * (2 << 20)), [7]),
+    ):
+        scrape = await asked({"/metrics": response}, []).scrape()
+        assert (scrape and list(scrape.counters.values())) == expected
+
+
+@pytest.mark.parametrize(
+    ("addr", "url"),
+    [
+        (":8787", "http://127.0.0.1:8787"),
+        ("0.0.0.0:1", "http://127.0.0.1:1"),
+        ("[::]:1", "http://127.0.0.1:1"),
+        ("localhost:9", "http://localhost:9"),
+        ("[::1]:9", "http://[::1]:9"),
+    ],
+)
+def test_an_address_to_listen_on_becomes_one_to_call(addr: str, url: str) -> None:
+    gateway = Gateway(SphragisConfig(addr=addr), log=Path("x"), environ={})
+    assert gateway.url == url
+    assert gateway.role_url("coder") == f"{url}/agent/coder"
+    assert gateway.role_url("x" * 65) == url
+
+
+async def test_a_start_that_fails_is_told_with_the_programs_exit(tmp_path: Path) -> None:
+    program = tmp_path / "gw"
+    program.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    program.chmod(0o755)
+    config = SphragisConfig(enabled=True, addr="127.0.0.1:1", command=str(program))
+    gateway = Gateway(config, log=tmp_path / "gw.log", environ={"PATH": "/bin"})
+    children = []
+    found = await gateway.ensure(children.append)
+    assert not found.ready
+    assert "serve ended with 3" in found.reason
+    assert (tmp_path / "gw.log").read_text() == "broken\n"
+    assert len(children) == 1
+    await gateway.stop()
