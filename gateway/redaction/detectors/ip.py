@@ -30,7 +30,9 @@ _BEFORE: Final = 24
 #: Two colons with at most one group between them: the only places an IPv6 address can be.
 _V6_HINT: Final = re.compile(r":(?=[0-9A-Fa-f]{0,4}:)")
 _V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
-_V6: Final = re.compile(r"[0-9A-Fa-f:]{2,39}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?")
+_V6: Final = re.compile(
+    r"(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![\w:])"
+)
 _V6_GROUPS: Final = 8
 _NOT_A_NAME: Final = 4
 

@@ -24,18 +24,20 @@ _LEAD: Final = r"[ \t>|#*+\"',;/.\-]{0,40}"
 _LINE: Final = re.compile(
     rf"(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{1,3}}{_LEAD}"
     r"(?:(?P<material>[A-Za-z0-9+/=]{1,1000})|[A-Za-z][A-Za-z-]{2,24}: [^\r\n\\]{0,200})"
-    r"(?=[\s\"'`,;\\)<]|\Z)"
+    r"(?=[ \t]*(?:[\r\n\"'`,;+\\)<]|\Z))"
 )
 #: All of the body on one line, as environment variables hold it.
 _ONE_LINE: Final = re.compile(
     r"[ \t]{0,4}(?P<material>[A-Za-z0-9+/=]{16,8000}(?: [A-Za-z0-9+/=]{16,80}){0,100})"
 )
-_TO_END: Final = re.compile(rf"[\s\"'+,;\\>|#*/.]{{0,40}}(?:\\+r|\\+n){{0,2}}{_LEAD}(?=-----END)")
-
-#: The last lines of a key whose beginning was cut off, read backwards from its END.
-_TAIL: Final = re.compile(
-    r"(?:[A-Za-z0-9+/=]{1,80}[ \t\"',\\rn]{0,6}(?:\r?\n)?[ \t>|#]{0,40}){1,4}\Z"
+_TO_END: Final = re.compile(
+    rf"[ \t]{{0,8}}(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{0,3}}{_LEAD}(?=-----END)"
 )
+
+#: One of the last lines of a key whose beginning was cut off, and how far back they are looked for.
+_TAIL_LINE: Final = re.compile(rf"{_LEAD}(?P<material>[A-Za-z0-9+/=]{{1,200}})[ \t\"'+,;\\]{{0,8}}")
+_ANY_BREAK: Final = re.compile(_BREAK)
+_TAIL_REACH: Final = 4096
 _MATERIAL_LEAST: Final = 16
 _LINES_MOST: Final = 400
 
@@ -59,7 +61,7 @@ class PrivateKeyRule(Rule):
                 if end is not None:
                     done = end
                     yield Span(begin.start(), end, "PRIVATEKEY", 1.0, "pem")
-            yield from _tails(text)
+            yield from _tails(text, done)
         if "Private-Lines: " in text:
             for match in _PUTTY.finditer(text):
                 yield Span(match.start(1), match.end(1), "PRIVATEKEY", 1.0, "putty")
@@ -72,13 +74,15 @@ def _end_of_key(text: str, at: int) -> int | None:
     if one is not None:
         material = len(one["material"])
         at = one.end()
+    solid = at
     for _ in range(_LINES_MOST):
         line = _LINE.match(text, at)
-        if line is None:
+        if line is None or (material and _EMPTY_LINE.search(line.group())):
             break
+        at = line.end()
         if line["material"] is not None:
             material += len(line["material"])
-        at = line.end()
+            solid = at if _SOLID.search(line["material"]) else solid
     if material < _MATERIAL_LEAST:
         return None
     gap = _TO_END.match(text, at)
@@ -86,11 +90,40 @@ def _end_of_key(text: str, at: int) -> int | None:
         end = _END.match(text, gap.end())
         if end is not None:
             return end.end()
-    return at
+    return solid
 
 
-def _tails(text: str) -> Iterator[Span]:
-    for end in _END.finditer(text):
-        tail = _TAIL.search(text, max(0, end.start() - 320), end.start())
-        if tail is not None and len(tail.group().strip()) >= _MATERIAL_LEAST:
-            yield Span(tail.start(), end.end(), "PRIVATEKEY", 0.9, "pem-tail")
+#: A key's lines follow each other; only its headers are followed by an empty one.
+_EMPTY_LINE: Final = re.compile(r"\A[ \t]*(?:\r?\n[ \t]*\r?\n|\\n\\n)")
+#: Not just a word that happens to stand alone on the line behind a key that was cut off.
+_SOLID: Final = re.compile(r"[0-9+/=]|.{24}")
+
+
+def _tails(text: str, done: int) -> Iterator[Span]:
+    """Keys without a beginning; everything before `done` is part of whole ones."""
+    for end in _END.finditer(text, done):
+        floor = max(done, end.start() - _TAIL_REACH)
+        start = _tail_start(text, floor, end.start())
+        if start is not None:
+            yield Span(start, end.end(), "PRIVATEKEY", 0.9, "pem-tail")
+        done = end.end()
+
+
+def _tail_start(text: str, floor: int, end: int) -> int | None:
+    """Where the lines of key material right before `end` begin; None when there are too few."""
+    lines: list[tuple[int, int]] = []
+    at = floor
+    for found in _ANY_BREAK.finditer(text, floor, end):
+        lines.append((at, found.start()))
+        at = found.end()
+    material = 0
+    start = None
+    for first, last in reversed(lines):
+        line = _TAIL_LINE.fullmatch(text, first, last)
+        if line is None or (material and not _SOLID.search(line["material"])):
+            if text[first:last].strip(" \t\"'+,;\\>|#*") == "" and material == 0:
+                continue
+            break
+        material += len(line["material"])
+        start = line.start("material")
+    return start if material >= _MATERIAL_LEAST else None

@@ -117,6 +117,8 @@ class SecretRule(Rule):
                 yield span
 
     def _value_after(self, text: str, name: str, end: int, start: int) -> Span | None:
+        if text[end : end + 1] == ">" and text[max(0, start - 1) : start] == "<":
+            return self._element(text, name, end + 1)
         glue = _TYPED.match(text, end) or _GLUE.match(text, end)
         if glue is None:
             return None
@@ -134,6 +136,13 @@ class SecretRule(Rule):
                 return None
             return _trimmed(text, at, close, "quoted")
         return self._unquoted(text, name, start, at, groups.get("op") or " ")
+
+    def _element(self, text: str, name: str, at: int) -> Span | None:
+        """`<password>…</password>`"""
+        close = text.find("</", at, at + _VALUE_MAX)
+        if close < 0 or not self._is_secret(name, text[at:close], quoted=True):
+            return None
+        return _trimmed(text, at, close, "element")
 
     def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
         style = _style(text, name, start, at, op)
@@ -291,7 +300,9 @@ def _is_option(text: str, start: int, name: str) -> bool:
 def _style(text: str, name: str, start: int, at: int, op: str) -> str:
     """How the assignment is written: `line` where the value reaches to the end of its line (.env, YAML,
     INI), `word` where it ends with the word (options, query strings), `code` everywhere else."""
-    line = text.rfind("\n", 0, start) + 1
+    if op == " ":
+        return "word"
+    line = text.rfind("\n", max(0, start - 60), start) + 1
     before = text[max(line, start - 60) : start].strip()
     glued = text[at - 1 : at] not in " \t"
     if text[start : start + 1] == "-" or before.endswith(("-", "?", "&", "--")):

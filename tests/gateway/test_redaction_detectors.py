@@ -1,0 +1,408 @@
+"""What each family of rules finds and what it leaves alone, one line a case."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from presidio_analyzer import EntityRecognizer, RecognizerResult
+
+from gateway.redaction.detectors.engine import RULES, Detector
+from gateway.redaction.policy import Policy, load_policy, parse_policy
+from gateway.redaction.spans import Span, cut_out, resolve
+from gateway.redaction.tokens import TOKEN, Tokenizer
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return load_policy()
+
+
+@pytest.fixture(scope="module")
+def detector(policy: Policy) -> Detector:
+    return Detector(policy)
+
+
+def marked(detector: Detector, text: str) -> list[tuple[str, str]]:
+    return [(span.kind, text[span.start : span.end]) for span in detector.find(text)]
+
+
+#: The value stands between the markers.
+FOUND = [
+    # e-mail
+    ("EMAIL", "mail to «jane.doe@corp.example» today"),
+    ("EMAIL", "«jane+tag@sub.corp-x.co.uk», and"),
+    ("EMAIL", "<«o'brien@corp.example»>"),
+    ("EMAIL", '«"jane doe"@corp.example»'),
+    ("EMAIL", "«δημήτρης@παράδειγμα.ελ» γράφει"),
+    ("EMAIL", "«müller@bücher.example»."),
+    ("EMAIL", "to=«anna@corp.example»&x=1"),
+    ("EMAIL", "to=«anna%40corp.example»&x=1"),
+    ("EMAIL", 'print("Hello\\n«anna@corp.example»")'),
+    ("EMAIL", "mailto:«anna@corp.example»?subject=x"),
+    ("EMAIL", "Author: Anna <«anna@corp.example»>"),
+    ("EMAIL", "'«anna@corp.example»','x'"),
+    ("EMAIL", "{'mail':'«anna@corp.example»'}"),
+    ("EMAIL", "https://x.example/?mail=«anna@corp.example»"),
+    ("EMAIL", "«anna@corp.example»:hunter2"),
+    ("EMAIL", "«anna@corp.example»_old"),
+    ("EMAIL", "«anna_b@192-168.corp.example»"),
+    # phone
+    ("PHONE", "call «+30 210 123 4567» now"),
+    ("PHONE", "«+1 (555) 123-4567»"),
+    ("PHONE", "«(555) 123-4567»"),
+    ("PHONE", "«+49 (0) 8176 704044»"),
+    ("PHONE", "«+14155552671»"),
+    ("PHONE", "tel:«+44 20 7946 0958»"),
+    ("PHONE", "Phone: «0161 496 0974»"),
+    ("PHONE", "phone=«02079460958»"),
+    ("PHONE", "Téléphone : «01 76 42 87 03»"),
+    ("PHONE", "ring «415-555-2671 ext. 89» please"),
+    ("PHONE", "«0049 30 901820»"),
+    ("PHONE", "anna@corp.example,«03515611178»,x"),
+    ("PHONE", "Mobil/Handy: «0171 2345678»"),
+    ("PHONE", "Mobile:\n«723 813 266»"),
+    # card
+    ("CARD", "card «4242 4242 4242 4242» exp 12/27"),
+    ("CARD", "«5555555555554444»"),
+    ("CARD", "«2223003122003222»"),
+    ("CARD", "«3782-822463-10005»"),
+    ("CARD", '{"pan":"«6011111111111117»"}'),
+    ("CARD", "«3530111333300000»,next"),
+    # iban
+    ("IBAN", "IBAN «GB82 WEST 1234 5698 7654 32»."),
+    ("IBAN", "«gb82west12345698765432»"),
+    ("IBAN", "«DE89370400440532013000»"),
+    ("IBAN", "«fr14 2004 1010 0505 0001 3m02 606»"),
+    ("IBAN", "«NO93 8601 1117 947»"),
+    # ssn
+    ("SSN", "ssn «536-90-4399»"),
+    ("SSN", "Social Security Number: «536904399»"),
+    ("SSN", "SSN «536 90 4399»"),
+    # ip
+    ("IP", "from «81.2.69.142» port 22"),
+    ("IP", "http://«81.2.69.142»:8080/x"),
+    ("IP", "«2a02:6b8::2:242»"),
+    ("IP", "[«2606:4700:4700::1111»]:443"),
+    ("IP", "client=«2001:0db8:85a3:0000:0000:8a2e:0370:7334»"),
+    ("IP", "peer «::ffff:81.2.69.142» closed"),
+    # secrets by name, in every syntax
+    ("SECRET", "DB_PASSWORD=«hunter2hunter2»"),
+    ("SECRET", "DB_PASSWORD=«hunter»\nDEBUG=1"),
+    ("SECRET", 'DB_PASSWORD="«two words, and; more»"'),
+    ("SECRET", "export AWS_SECRET_ACCESS_KEY=«wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzz12345»"),
+    ("SECRET", "AWS_SECRET_ACCESS_KEY: «wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzz12345»"),
+    ("SECRET", 'refresh_token: "«1b9f3c7d2e4a6f80»"'),
+    ("SECRET", "password == '«x9!kk2»'"),
+    ("SECRET", "  password: «S3cure!pass»"),
+    ("SECRET", "spring.datasource.password=«s3cr3tP4ss»"),
+    ("SECRET", '{"client_secret": "«aZ9-bY8_cX7dW6»"}'),
+    ("SECRET", '{\\"api_key\\": \\"«aZ9bY8cX7dW6eV5»\\"}'),
+    ("SECRET", "ENV API_TOKEN «aZ9bY8cX7dW6eV5»"),
+    ("SECRET", "ENV API_TOKEN=«aZ9bY8cX7dW6eV5»"),
+    ("SECRET", "mysql --password=«Tr0ub4dor3»"),
+    ("SECRET", "tool --api-key «aZ9bY8cX7dW6eV5» run"),
+    ("SECRET", "https://x.example/cb?access_token=«aZ9bY8cX7dW6eV5»&state=1"),
+    ("SECRET", "X-Api-Key: «aZ9bY8cX7dW6eV5»"),
+    ("SECRET", "const apiKey = '«aZ9bY8cX7dW6eV5»';"),
+    ("SECRET", "PASSWORD: str = '«aZ9bY8cX7»'"),
+    ("SECRET", "$password = '«p4ssw0rd!»';"),
+    ("SECRET", 'db.setPassword("x"); dbPassword := "«p4ssw0rd!»"'),
+    ("SECRET", "connect(user='app', password='«0vphmNnMSlqvBJI»')"),
+    ("SECRET", 'secret_key = "«ca14b6d1d37a5dde3704aa97900c7268»"'),
+    ("SECRET", "Server=db;User Id=app;Password=«Kestrel9321$»;Encrypt=true"),
+    ("SECRET", "AccountName=x;AccountKey=«aZ9bY8cX7dW6eV5aZ9bY8cX7dW6eV5+/x==»;Suffix=y"),
+    ("SECRET", "<password>«p4ssw0rd!x»</password>"),
+    ("SECRET", "//registry.example/:_authToken=«aZ9bY8cX7dW6eV5»"),
+    ("SECRET", "//registry.example/:_password=«c2VjcmV0MTIz»"),
+    ("SECRET", "machine x.example login anna password «hunter2x»"),
+    ("SECRET", "POSTGRES_PASSWORD: «hunter2x»  # local"),
+    ("SECRET", "- DB_PASS=«hunter2x»"),
+    ("SECRET", "password = «hunter2x»"),
+    ("SECRET", "passphrase: \"«correct horse battery staple»\""),
+    # headers and URLs
+    ("SECRET", "Authorization: Basic «YWxhZGRpbjpvcGVuc2VzYW1l»"),
+    ("SECRET", "curl -H 'Authorization: Bearer «mF_9.B5f-4.1JqM9xx»'"),
+    ("SECRET", "Authorization: Token «9944b09199c62bcf9418ad846dd0e4bb»"),
+    ("SECRET", "postgres://app:«o7p5fun0fczb»@db.internal:5432/app"),
+    ("SECRET", "DATABASE_URL=mysql://root:«p@ss/word1»@127.0.0.1/db"),
+    ("SECRET", "redis://:«s3cr3t-redis»@cache:6379/0"),
+    ("SECRET", "https://anna:«x9kk2zz»@git.corp.example/repo.git"),
+    ("SECRET", "amqp://app:«I2-^E34O!drybNDA»@mq.corp.example"),
+]  # fmt: skip
+
+LEFT_ALONE = [
+    "git@github.com:owner/repo.git", "git clone ssh://git@github.com/owner/repo", "@app.route('/x')",
+    "react@18.2.0", "x = a @ b.T", "logo@2x.png", "anna@localhost", "user@example.com",
+    "rsync x anna@host.corp.example:/var/www", "y = self.a@self.b.dot(c)", "getty@tty1.service",
+    "2024-01-15 12:30:45", "1700000000", "1700000000123", "v1.2.3.4", "id 550e8400-e29b-41d4-a716-446655440000",
+    "0x12345678", "line 1234567", "12345678901234567890", "3.14159265358979", "1992-08-04T11:12:05.624145",
+    "sha1 5937b245150d4d2c530a3871905c6ba39dcdcb23", "total 1 234 567", "1234-5678", "10.0.19041.1",
+    "4111 1111 1111 1112", "1700000000000", "5555555555554444555555", "x = 4005415423578",
+    "GB82 WEST 1234 5698 7654 33", "ST25DV04KIE8F", "GB82WEST1234569876543200",
+    "000-12-3456", "666-12-3456", "900-12-3456", "123-45-67890",
+    "127.0.0.1", "0.0.0.0", "10.1.2.3", "192.168.1.1", "255.255.255.0", "::1", "fe80::1", "std::vector",
+    "a::b", "12:30:45", "00:1a:2b:3c:4d:5e", "Chrome/91.0.4472.124", "version = '1.2.3.4'", "pkg==1.2.3.4",
+    "1.3.6.1.4.1.311", "81.2.69.0/24",
+    "token = get_token()", "token = self.get_token(request)", 'password = os.environ["DB_PASSWORD"]',
+    "password=None, token=None", "secret: true", "api_key: ${{ secrets.API_KEY }}", "DB_PASSWORD=changeme",
+    "PASSWORD=${DB_PASSWORD}", "password: {{ vault_password }}", "password: <password>", "token: Token = next(tokens)",
+    "PASSWORD_RESET_TIMEOUT_DAYS = 3", "if token == tokenize.NAME:", "password: str = Field(..., min_length=8)",
+    "Authorization: Bearer $TOKEN", "max_tokens: 4096", "token_count = 17", "const token = req.headers['x-token'];",
+    'SECRET_KEY = config("SECRET_KEY")', "password: string;", "let password = state.password;",
+    '"password": "Enter your password"', "secretName: my-app-tls", "password = getpass.getpass()",
+    "token = tokens[0]", "sk_test_ = prefix", "passwd = _raw_input(prompt)", 'f"password={password}"',
+    "postgres://app:${DB_PASSWORD}@db/app", "https://user:password@host/", "next_page_token = 'abc'",
+    "public_key = 'MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'", "API_KEY=your-api-key-here", "password=********",
+    "basic auth is used", "the bearer of this letter", "def reset_password(token: str) -> None:",
+    "-----BEGIN PRIVATE KEY-----", '"-----BEGIN RSA PRIVATE KEY-----" in text', "sk-loading-indicator-large",
+    '"integrity": "sha512-' + "aB3" * 28 + 'aB=="', "password_hash = bcrypt(password)", "tokenizer = AutoTokenizer",
+    "token_type: bearer", "secret_key_base: <%= ENV['X'] %>", "pass: 3, fail: 0", "tests pass: all",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "line"), FOUND, ids=[line for _, line in FOUND])
+def test_a_value_is_found_exactly(detector: Detector, kind: str, line: str) -> None:
+    before, value, _ = re.split("[«»]", line)
+    text = line.replace("«", "").replace("»", "")
+    spans = [s for s in detector.find(text) if s.kind == kind]
+    assert (len(before), len(before) + len(value)) in [(s.start, s.end) for s in spans], spans
+
+
+@pytest.mark.parametrize("line", LEFT_ALONE)
+def test_what_is_no_value_is_left_alone(detector: Detector, line: str) -> None:
+    assert marked(detector, line) == []
+
+
+#: (kind, beginning, characters, how many, end): keys as their providers make them.
+HEX, ALNUM = "0123456789abcdef", "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
+UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+KEYS = [
+    ("sk-ant-api03-", ALNUM, 93, "AA"), ("sk-proj-", ALNUM, 120, ""), ("sk-", ALNUM, 48, ""),
+    ("sk-or-v1-", HEX, 64, ""), ("AKIA", UPPER, 16, ""), ("ASIA", UPPER, 16, ""), ("ghp_", ALNUM, 36, ""),
+    ("gho_", ALNUM, 36, ""), ("ghs_", ALNUM, 36, ""), ("github_pat_", ALNUM, 82, ""), ("glpat-", ALNUM, 20, ""),
+    ("xoxb-123456789012-123456789012-", ALNUM, 24, ""), ("xoxp-1-", ALNUM, 60, ""), ("AIza", ALNUM, 35, ""),
+    ("GOCSPX-", ALNUM, 28, ""), ("ya29.", ALNUM, 80, ""), ("SG.", ALNUM, 22, "." + "aB3_" * 10 + "abc"),
+    ("sk_live_", ALNUM, 24, ""), ("rk_live_", ALNUM, 24, ""), ("whsec_", ALNUM, 32, ""), ("hf_", ALNUM, 34, ""),
+    ("npm_", ALNUM, 36, ""), ("pypi-AgEIcHlwaS5vcmc", ALNUM, 80, ""), ("dop_v1_", HEX, 64, ""),
+    ("shpat_", HEX, 32, ""), ("dckr_pat_", ALNUM, 27, ""), ("glsa_", ALNUM, 32, "_a7c0997a"),
+    ("NRAK-", UPPER, 27, ""), ("AGE-SECRET-KEY-1", UPPER, 58, ""), ("lin_api_", ALNUM, 40, ""),
+    ("PMAK-", HEX, 24, "-" + "ab12" * 8 + "ab"), ("hvs.", ALNUM, 90, ""), ("dapi", HEX, 32, ""),
+    ("SK", HEX, 32, ""), ("7815179246:A", ALNUM, 34, ""), ("gsk_", ALNUM, 52, ""), ("xai-", ALNUM, 80, ""),
+    ("r8_", ALNUM, 37, ""), ("nvapi-", ALNUM, 64, ""), ("ATATT3", ALNUM, 180, ""), ("figd_", ALNUM, 40, ""),
+    ("key-", HEX, 32, ""), ("pul-", HEX, 40, ""), ("tskey-auth-", ALNUM, 12, "-" + "aB3x" * 8),
+    ("rubygems_", HEX, 48, ""), ("sntrys_", ALNUM, 80, ""), ("dp.pt.", ALNUM, 43, ""), ("LTAI", ALNUM, 20, ""),
+    ("https://hooks.slack.com/services/T2CKQK3HA/BQBBVVTCU/", ALNUM, 24, ""), ("sbp_", HEX, 40, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "alphabet", "size", "end"), KEYS, ids=[k[0] for k in KEYS])
+def test_provider_keys_are_found_whole_wherever_they_stand(
+    detector: Detector, start: str, alphabet: str, size: int, end: str
+) -> None:
+    key = start + "".join(alphabet[(7 * i + 3) % len(alphabet)] for i in range(size)) + end
+    for around in AROUND:
+        text = around.format(key)
+        at = text.index(key)
+        covered = [s for s in detector.find(text) if s.start <= at and s.end >= at + len(key)]
+        assert covered, around
+        assert covered[0].end - covered[0].start <= len(key) + 2
+
+
+AROUND = [
+    "{}", "TOKEN={}\n", '"apiKey": "{}",', "key is {}, use it", "a\\n{}\\nb", "failed for {} (403)",
+    "https://x.example/?k={}&y=1", "`{}`", "({})", "x_{}",
+]  # fmt: skip
+
+
+def pem(label: str = "RSA PRIVATE KEY", lines: int = 6, join: str = "\n") -> str:
+    body = base64.b64encode(bytes(range(256)) * 2).decode()
+    parts = [body[i * 64 : (i + 1) * 64] for i in range(lines)]
+    return join.join([f"-----BEGIN {label}-----", *parts, f"-----END {label}-----"])
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "DSA PRIVATE KEY",
+     "ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"],
+)  # fmt: skip
+@pytest.mark.parametrize("join", ["\n", "\r\n", "\\n", "\n    ", "\\\\n", "\n> ", '\\n" +\n  "', "\n+"])
+def test_private_keys_are_found_whole_in_any_layout(
+    detector: Detector, label: str, join: str
+) -> None:
+    key = pem(label, join=join)
+    assert marked(detector, f"x {key} y") == [("PRIVATEKEY", key)]
+
+
+def test_a_private_key_cut_off_at_its_end_is_found_to_its_last_line(detector: Detector) -> None:
+    key = pem().rsplit("\n", 2)[0]
+    ((kind, value),) = marked(detector, key + "\n\nmore text here, unharmed\n")
+    assert kind == "PRIVATEKEY"
+    assert value == key
+
+
+def test_a_private_key_cut_off_at_its_beginning_is_found(detector: Detector) -> None:
+    key = pem()
+    tail = "\n".join(key.split("\n")[3:])
+    ((kind, value),) = marked(detector, tail)
+    assert kind == "PRIVATEKEY"
+    assert "abcd" not in value
+    assert value.endswith("-----END RSA PRIVATE KEY-----")
+    assert tail.removesuffix(value) == ""
+
+
+def test_a_key_with_headers_and_one_on_a_single_line_are_found(detector: Detector) -> None:
+    headed = pem().replace(
+        "KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AB\n\n", 1
+    )
+    assert marked(detector, headed) == [("PRIVATEKEY", headed)]
+    single = pem(join=" ")
+    assert marked(detector, single) == [("PRIVATEKEY", single)]
+
+
+def test_a_certificate_and_a_public_key_stay(detector: Detector) -> None:
+    assert marked(detector, pem("CERTIFICATE") + "\n" + pem("PUBLIC KEY")) == []
+
+
+def test_a_json_web_token_is_one_value_even_behind_a_name(detector: Detector) -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+    text = f"access_token: {token}\nAuthorization: Bearer {token}"
+    assert [value for _, value in marked(detector, text)] == [token, token]
+
+
+def test_the_name_of_a_value_in_json_says_what_it_is(detector: Detector) -> None:
+    def found(key: str, value: str) -> list[tuple[str, str]]:
+        return [(s.kind, value[s.start : s.end]) for s in detector.find_value(key, value)]
+
+    assert found("password", "hunter2") == [("SECRET", "hunter2")]
+    assert found("client_secret", "aZ9bY8cX7dW6") == [("SECRET", "aZ9bY8cX7dW6")]
+    assert found("Authorization", "Bearer aZ9bY8cX7dW6") == [("SECRET", "aZ9bY8cX7dW6")]
+    assert found("phoneNumber", "0161 4960974") == [("PHONE", "0161 4960974")]
+    assert found("ssn", "536904399") == [("SSN", "536904399")]
+    for key, value in [
+        ("password", "changeme"), ("token", "string"), ("max_tokens", "4096"), ("color", "hunter2"),
+        ("token", "get_token()"), ("password", "${DB_PASSWORD}"), ("file_path", "/etc/passwd"),
+    ]:  # fmt: skip
+        assert found(key, value) == []
+
+
+def test_terms_match_whole_words_in_any_script_and_case_longest_first() -> None:
+    policy = parse_policy(
+        'id="t"\nversion="1"\n[kinds]\nTERM={action="token"}\n'
+        '[terms]\nlist=["Acme", "Acme Corp", "Παπαδόπουλος", "José", "C++ Guild", "@nightjar"]',
+        source="t",
+        directory=None,
+    )
+    detector = Detector(policy)
+    text = "ACME corp and acme, παπαδόπουλοσ ΠΑΠΑΔΌΠΟΥΛΟΣ, jos\u0065\u0301 José c++ guild @Nightjar"
+    assert [v for _, v in marked(detector, text)] == [
+        "ACME corp", "acme", "ΠΑΠΑΔΌΠΟΥΛΟΣ", "jose\u0301", "José", "c++ guild", "@Nightjar",
+    ]  # fmt: skip
+    assert marked(detector, "Acmeist Joséphine pacme") == []
+
+
+def test_existing_tokens_are_never_touched_nor_nested(detector: Detector) -> None:
+    token = Tokenizer(b"k" * 32, "r").token("EMAIL", "a@b.example")
+    for text in (
+        token,
+        f"password: {token}",
+        f'password = "{token}"',
+        f"Authorization: Bearer {token}",
+        f"postgres://app:{token}@db/x",
+        f"DB_PASSWORD={token}",
+        f"phone: {token}",
+    ):
+        assert marked(detector, text) == [], text
+    ((_, left), (_, right)) = marked(detector, f'password = "abc12xyz {token} tail99zz"')
+    assert (left.strip(), right.strip()) == ("abc12xyz", "tail99zz")
+
+
+def test_every_rule_is_a_presidio_recognizer(policy: Policy) -> None:
+    for rule in RULES:
+        recognizer = rule(policy)
+        assert isinstance(recognizer, EntityRecognizer)
+        for result in recognizer.analyze("a@b.example +44 20 7946 0958", list(rule.KINDS), None):
+            assert isinstance(result, RecognizerResult)
+            assert result.entity_type in rule.KINDS
+
+
+def test_redaction_by_an_operators_recognizer_is_named_after_its_entity(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pathlib import Path
+
+    assert isinstance(tmp_path, Path)
+    (tmp_path / "plate_rules.py").write_text(
+        "from presidio_analyzer import Pattern, PatternRecognizer\n"
+        "class Plates(PatternRecognizer):\n"
+        "    def __init__(self):\n"
+        "        super().__init__('DE_PLATE', patterns=[Pattern('p', r'\\b[A-Z]{1,3}-[A-Z]{2} \\d{1,4}\\b', .6)])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    policy = parse_policy(
+        'id="p"\nversion="1"\nrecognizers=["plate_rules:Plates"]', source="p", directory=None
+    )
+    assert marked(Detector(policy), "car B-AB 1234 seen") == [("DE_PLATE", "B-AB 1234")]
+
+
+def test_allowed_values_stay() -> None:
+    policy = parse_policy(
+        'id="p"\nversion="1"\n[allow]\nvalues=["team@corp.example"]', source="p", directory=None
+    )
+    assert marked(Detector(policy), "team@corp.example x@corp.example") == [
+        ("EMAIL", "x@corp.example")
+    ]
+
+
+spans = st.lists(
+    st.builds(
+        lambda start, size, kind, score: Span(start, start + size, kind, score, "r"),
+        st.integers(0, 60),
+        st.integers(0, 12),
+        st.sampled_from(["EMAIL", "SECRET", "PHONE"]),
+        st.sampled_from([0.5, 0.8, 0.9]),
+    ),
+    max_size=12,
+)
+
+
+@given(spans)
+def test_settling_overlaps_loses_no_character_and_leaves_no_overlap(found: list[Span]) -> None:
+    settled = resolve(found)
+    assert all(a.end <= b.start for a, b in zip(settled, settled[1:], strict=False))
+    covered = {i for s in found for i in range(s.start, s.end)}
+    assert covered == {i for s in settled for i in range(s.start, s.end)}
+
+
+@given(spans, st.integers(0, 60), st.integers(1, 8))
+def test_what_is_cut_around_a_token_stays_outside_it(
+    found: list[Span], start: int, size: int
+) -> None:
+    hole = (start, start + size)
+    text = "a" * 80
+    kept = cut_out(resolve(found), [hole], text)
+    inside = {i for s in kept for i in range(s.start, s.end)}
+    wanted = {i for s in found for i in range(s.start, s.end)} - set(range(*hole))
+    assert inside == wanted
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_scanned_and_redacting_twice_changes_nothing(text: str) -> None:
+    detector = DETECTOR
+    tokenizer = Tokenizer(b"k" * 32, "r")
+
+    def once(s: str) -> str:
+        for span in reversed(detector.find(s)):
+            s = s[: span.start] + tokenizer.token(span.kind, s[span.start : span.end]) + s[span.end :]
+        return s
+
+    first = once(text)
+    assert not any(
+        TOKEN.search(first[s.start : s.end]) for s in detector.find(first)
+    )
+
+
+DETECTOR = Detector(load_policy())
