@@ -26,6 +26,8 @@ from shared.ledger.storage import Disk
 
 ORIGIN = "audit.example.org/crash"
 ROUNDS = 20
+#: How many records the log of the torn tests has before its last batch, and in all.
+GOOD, ALL = 5, 7
 
 #: Appends from eight threads and tells each acknowledged record to whoever reads its output;
 #: small segments, so that kills also land in the middle of sealing.
@@ -113,11 +115,11 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, int]:
     as it may be after a crash."""
     home = tmp_path_factory.mktemp("torn")
     ledger = open_log(home)
-    for count in (3, 4):
+    for count in (2, 2):
         ledger._commit([_Entry("journal", {"ext": {"n": n}}) for n in range(count)])
     ledger._publish_head()
     start = ledger._at.offset
-    ledger._commit([_Entry("journal", {"ext": {"n": n}}) for n in range(3)])
+    ledger._commit([_Entry("journal", {"ext": {"n": n}}) for n in range(ALL - GOOD)])
     ledger._head_note = ledger.checkpoint  # the crash comes before HEAD follows
     ledger.close()
     return home, list_segments(home / "log")[0].read_bytes(), start
@@ -158,10 +160,10 @@ def test_a_torn_last_batch_is_recovered_at_every_offset(
         torn_tail = data[start:at] + tail
         segment = set_up(torn, data[:start] + torn_tail)
         whole = at == len(data) - 1  # only the newline is not there: everything signed is
-        assert recovered(home) == ((11, len(data)) if whole else (8, start)), at
+        assert recovered(home) == ((ALL, len(data)) if whole else (GOOD, start)), at
         if whole or at % 41 == 0:
             with open_log(home, QuickDisk()) as ledger:
-                records = list(ledger.records(11 if whole else 8))
+                records = list(ledger.records(ALL if whole else GOOD))
             assert [record["type"] for record in records] == ["recover"] * bool(torn_tail)
             assert segment.read_bytes().startswith(data if whole else data[:start])
             assert verify_path(home / "log").exit_code == 0
@@ -199,7 +201,7 @@ def test_a_crash_between_quarantine_and_its_record_is_made_good(
             with pytest.raises(LedgerError, match="Input/output error"):
                 open_log(home, Stops(where))
         with open_log(home, QuickDisk()) as ledger:
-            records = list(ledger.records(8))
+            records = list(ledger.records(GOOD))
         assert [record["type"] for record in records] == ["recover"]
         assert records[0]["ext"]["bytes"] == 100
         assert verify_path(home / "log").exit_code == 0
@@ -243,7 +245,7 @@ def test_each_flipped_bit_in_the_last_batch_is_refused_when_head_is_known(
     # The last byte of all is a newline, and what it should be is certain.
     set_up(torn, data[:-1] + b"\x0b")
     with open_log(home, QuickDisk()) as ledger:
-        assert [record["type"] for record in ledger.records(11)] == ["recover"]
+        assert [record["type"] for record in ledger.records(ALL)] == ["recover"]
     assert segment.read_bytes().startswith(data)
 
 
