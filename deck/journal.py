@@ -10,7 +10,7 @@ nothing more is recorded and every waiter is told: the deck then hands out nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,8 +43,6 @@ class Journal:
         self._ledger = ledger
         self._state = state
         self._failure: str | None = None
-        #: Called after each applied entry; for faces and logs, never for effects.
-        self.on_change: Callable[[Entry], None] | None = None
 
     @classmethod
     def open(cls, directory: Path, *, keys: Path, origin: str) -> Journal:
@@ -97,8 +95,6 @@ class Journal:
             self._failure = str(error)
             raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error
         self._state = following
-        if self.on_change is not None:
-            self.on_change(entry)
         return asyncio.ensure_future(self._durable(asyncio.wrap_future(waiter)))
 
     async def _durable(self, waiter: asyncio.Future[Receipt]) -> Receipt:

@@ -140,7 +140,11 @@ def unenforced(config: Config) -> tuple[str, ...]:
     """Return a sentence for each setting that is accepted for compatibility and does nothing yet,
     so that nobody relies on it."""
     said = []
+    names: set[str] = set()
     for role in config.roles:
+        if role.name in names:
+            said.append(f"two roles are named {role.name!r}; the second one is not started")
+        names.add(role.name)
         asked = {
             "judge": bool(role.judge),
             "fresh": role.fresh,

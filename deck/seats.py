@@ -210,6 +210,8 @@ class Seat:
 
     async def _deliver_boot(self) -> None:
         outcome = await self._type(briefs.boot_line(self.boot_file), LineKind.BOOT)
+        if outcome.injections > 1:
+            self.desk.events.write("WARN", "boot injection retry", role=self.name)
         if not outcome.verified:
             self.desk.events.write(
                 "WARN", "boot injection unverified", role=self.name, reason=outcome.reason
@@ -272,7 +274,7 @@ class Seat:
         outcome = await self._type(line.text, LineKind.NOTICE)
         if outcome.kind is not OutcomeKind.REFUSED:
             await self._move_report(line.id, ReportState.DELIVERED, outcome.reason)
-        elif self.alive:
+        elif self.available:
             await self._move_report(line.id, ReportState.QUEUED, outcome.reason)
             self._put_first(line)
             await asyncio.sleep(LOOK_SECONDS)

@@ -20,6 +20,7 @@ from deck.board import Entry, Op, ReportState, State, Task, TaskState
 from deck.callers import Caller, Peer
 from deck.config import Config, Role, TimeoutAction
 from deck.desk import Desk, deck_pid
+from deck.durations import format_duration
 from deck.journal import JournalFailed
 from deck.metering import Metering
 from deck.pane.process import adopt_orphans
@@ -41,6 +42,8 @@ USAGE_SECONDS: Final = 30.0
 STOP_GRACE_SECONDS: Final = 5.0
 REAP_EVERY_TICKS: Final = 5
 RECAP_IDS: Final = 10
+
+_STARTS_WORK: Final = frozenset({Verb.DELEGATE, Verb.APPROVE, Verb.AGAIN})
 
 Handler = Callable[[Command, Caller], Awaitable[bytes]]
 
@@ -203,16 +206,23 @@ class Session:
                     role=role,
                     desk=desk,
                     around=around,
-                    boot_file=self._boot_file(role),
+                    boot_file=self._free_boot_file(role),
                     is_start=role.name == desk.start_name,
                     before_delivery=self._before_delivery,
                     on_status=self._pane_status,
                 )
 
-    def _boot_file(self, role: Role) -> str:
-        """Without `start = true` anywhere the first role leads but gets no leader's brief."""
-        leads = role.start and role.name == self._config.start_role.name
-        return briefs.ORCHESTRATOR_FILE if leads else briefs.brief_name(role.name)
+    def _free_boot_file(self, role: Role) -> str:
+        """Without `start = true` anywhere the first role leads but gets no leader's brief; names
+        that differ only in what file names cannot hold do not share a brief."""
+        if role.start and role.name == self._config.start_role.name:
+            return briefs.ORCHESTRATOR_FILE
+        taken = {seat.boot_file for seat in self._desk.seats.values()}
+        wanted, number = briefs.brief_name(role.name), 1
+        while wanted in taken:
+            number += 1
+            wanted = briefs.brief_name(f"{role.name}-{number}")
+        return wanted
 
     def _log_start(self, resumed: bool) -> None:
         desk = self._desk
@@ -296,6 +306,8 @@ class Session:
         try:
             if objection is not None:
                 return await self._deny(command, caller, objection)
+            if self.phase == "stopping" and command.verb in _STARTS_WORK:
+                return error("The session is stopping; nothing is handed out any more.")
             handler = self._handler(command.verb)
             if handler is None:
                 return error(f"{command.verb} is not supported yet; restart the session instead.")
@@ -410,7 +422,7 @@ class Session:
 
     async def _time_out(self, task: Task) -> None:
         desk, seat = self._desk, self._desk.seats[task.role]
-        limit = f"{seat.role.timeout:g}s"
+        limit = format_duration(seat.role.timeout or 0)
         action = seat.role.timeout_action
         await desk.move(task, TaskState.TIMED_OUT, f"no report within {limit}")
         desk.events.write(

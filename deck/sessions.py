@@ -27,7 +27,7 @@ from deck.protocol import (
     encode_command,
     parse_ack,
 )
-from shared.paths import runtime_dir, session_id
+from shared.paths import UnsafeDirectory, runtime_dir, session_id
 
 SOCKET_ENV: Final = "CHORAGOS_SOCK"
 #: Linux allows 108 bytes with the final NUL, macOS 104.
@@ -80,8 +80,8 @@ def working_directory() -> str:
 
 def paths_for(directory: str, environ: Mapping[str, str] = os.environ) -> SessionPaths:
     """Return the runtime files for a working directory; only the control socket follows
-    `CHORAGOS_SOCK`."""
-    base, name = runtime_dir(environ), session_id(directory)
+    `CHORAGOS_SOCK`. Raises SessionError when the runtime directory cannot be trusted."""
+    base, name = _runtime_dir(environ), session_id(directory)
     override = environ.get(SOCKET_ENV)
     return SessionPaths(
         id=name,
@@ -191,7 +191,7 @@ def write_sidecar(paths: SessionPaths) -> None:
 def live_sessions(environ: Mapping[str, str] = os.environ) -> list[Sidecar]:
     """Return the sessions of this user that answer, oldest first; stale sidecars are deleted."""
     found = []
-    for path in runtime_dir(environ).glob("*.json"):
+    for path in _runtime_dir(environ).glob("*.json"):
         sidecar = read_sidecar(path)
         if sidecar is not None and is_alive(sidecar.socket):
             found.append(sidecar)
@@ -213,6 +213,18 @@ def read_sidecar(path: Path) -> Sidecar | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _runtime_dir(environ: Mapping[str, str]) -> Path:
+    try:
+        return runtime_dir(environ)
+    except UnsafeDirectory as unsafe:
+        raise SessionError(str(unsafe)) from unsafe
+    except OSError as error:
+        raise SessionError(
+            f"The runtime directory {error.filename} cannot be made: {error.strerror}; set "
+            "XDG_RUNTIME_DIR to a directory of yours."
+        ) from error
 
 
 def _clear_socket(paths: SessionPaths) -> None:

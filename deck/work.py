@@ -16,6 +16,7 @@ from deck import briefs, gates
 from deck.board import Decision, Entry, IllegalMove, Op, ReportState, Task, TaskState
 from deck.callers import Caller
 from deck.desk import Desk
+from deck.durations import format_duration
 from deck.metering import Metering
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.seats import Seat
@@ -295,7 +296,7 @@ class Work:
             return error(str(race))
         if decision is Decision.APPROVED and seat is not None:
             await self.queue(seat, task.id, durable)
-            waited = f"{(desk.now() - gate.at) // 1_000_000}s"
+            waited = format_duration((desk.now() - gate.at) / 1_000_000)
             desk.events.write("INFO", "delegate approved", id=task.id, waited=waited)
             return ok(gate=gate.id, id=task.id, decision=str(decision))
         await durable

@@ -172,6 +172,7 @@ async def _serve(options: Options, *, show_board: bool) -> int:
     from deck.pane.process import PaneError
     from deck.roster import NotOnPath
     from deck.session import Session
+    from shared.ledger import LedgerError
 
     session = Session(options)
     loop = asyncio.get_running_loop()
@@ -184,7 +185,7 @@ async def _serve(options: Options, *, show_board: bool) -> int:
             await _until_stopped(session, show_board=show_board)
         finally:
             await session.stop()
-    except (SessionError, NotOnPath, JournalFailed, PaneError, OSError) as error:
+    except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         return 1
     except Exception:

@@ -40,7 +40,7 @@ def ls() -> None:
     """List the running sessions."""
     from deck.durations import format_duration
 
-    found = live_sessions()
+    found = _live()
     for one in found:
         up = format_duration((datetime.now(UTC) - one.started).total_seconds())
         typer.echo(f"{one.id}  pid {one.pid}  up {up}  {one.directory}")
@@ -53,7 +53,7 @@ def kill(
 ) -> None:
     """Stop the session of this directory: its agents, its gateway if it started one."""
     if every:
-        found = live_sessions()
+        found = _live()
         failures = [problem for one in found if (problem := _stop_one(one))]
         if not found:
             typer.echo("no running sessions")
@@ -67,6 +67,13 @@ def kill(
     except SessionError as error:
         fail(error)
     typer.echo("session stopped")
+
+
+def _live() -> list[Sidecar]:
+    try:
+        return live_sessions()
+    except SessionError as error:
+        fail(error)
 
 
 def _stop_one(one: Sidecar) -> str:

@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command("delegate")(delegate)
     app.command("work-done")(work_done)
     app.command("again")(again)
+    app.command("reload")(reload)
 
 
 def delegate(
@@ -48,13 +49,16 @@ def delegate(
     if as_json:
         typer.echo(json.dumps(ack, ensure_ascii=False))
     targets = _targets(ack)
-    accepted = [_said(t) for t in targets if t.get("state") != "refused"]
+    accepted = [str(t.get("to")) for t in targets if t.get("state") != "refused"]
     refused = [t for t in targets if t.get("state") == "refused"]
     if not targets:
         # An existing deck says only that it heard.
         accepted = list(roles)
     if accepted and not as_json:
         typer.echo(f"delegated to {', '.join(accepted)}")
+    for target in targets:
+        if target.get("state") == "gated":
+            typer.echo(f"note: {target.get('id')} {target.get('reason')}", err=True)
     for target in refused:
         typer.echo(f"error: {target.get('to')} refused: {target.get('reason')}", err=True)
     if refused:
@@ -86,6 +90,12 @@ def again(
     typer.echo(json.dumps(ack, ensure_ascii=False) if as_json else f"{task_id} is queued again")
 
 
+def reload() -> None:
+    """Read the team file again and converge on it."""
+    send(Command(Verb.RELOAD))
+    typer.echo("reload requested; the outcome is in .choragos/logs/events.log")
+
+
 def send(command: Command) -> dict[str, Any]:
     """Send a command to the session of this directory; an error ack ends the program with 1."""
     from dataclasses import replace
@@ -112,10 +122,3 @@ def _file(path: str, what: str) -> str:
 def _targets(ack: dict[str, Any]) -> list[dict[str, Any]]:
     targets = ack.get("targets")
     return [t for t in targets if isinstance(t, dict)] if isinstance(targets, list) else []
-
-
-def _said(target: dict[str, Any]) -> str:
-    name = str(target.get("to"))
-    if target.get("state") == "gated":
-        return f"{name} ({target.get('id')} {target.get('reason')})"
-    return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import stat
 import subprocess
@@ -442,8 +443,8 @@ def test_a_gated_task_goes_only_after_an_approval_of_what_was_shown(rig: DeckRig
     (rig.dir / "brief.md").write_text("deploy staging\n")
     for _ in range(3):
         done = rig.cli("delegate", "--to", "coder", "--brief", "brief.md", "--task", "deploy")
-        assert done.returncode == 0
-        assert "choragos approve G" in done.stdout
+        assert (done.returncode, done.stdout) == (0, "delegated to coder\n")
+        assert "choragos approve G" in done.stderr
     assert [g["id"] for g in json.loads(rig.cli("gates", "--json").stdout)] == ["G1", "G2", "G3"]
     assert rig.cli("reject", "G2", "--reason", "not today").returncode == 0
     assert rig.cli("approve", "G1", "--reason", "fine").returncode == 0
@@ -576,6 +577,31 @@ def test_sigterm_stops_a_foreground_deck_like_kill(rig: DeckRig) -> None:
     assert deck.wait(20) == 0
     assert rig.marked() == []
     assert not rig.paths.sidecar.exists()
+
+
+def test_a_ledger_that_cannot_be_written_stops_the_work_and_says_so(rig: DeckRig) -> None:
+    pair(rig)
+    rig.serve()
+    rig.wait_idle("coder")
+    resource.prlimit(rig.pid(), resource.RLIMIT_FSIZE, (1, 1))
+    refused = rig.cli("delegate", "--to", "coder", "--task", "x")
+    assert refused.returncode == 1
+    rig.wait(lambda: rig.status()["journal"]["failure"])
+    again = rig.cli("delegate", "--to", "coder", "--task", "x")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "ledger cannot be written" in again.stderr
+    report = rig.cli("work-done", "--task", "done")
+    assert (report.returncode, report.stdout) == (1, "")
+    assert len(rig.seen("coder")) == 1
+    assert rig.cli("kill").returncode == 0
+
+
+def test_roles_whose_names_look_alike_do_not_share_a_brief(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("a b"), agent_role("a-b"))
+    rig.serve()
+    rig.wait(lambda: rig.seen("a b") and rig.seen("a-b"))
+    assert ".choragos/a-b-brief.md" in rig.seen("a b")[0]
+    assert ".choragos/a-b-2-brief.md" in rig.seen("a-b")[0]
 
 
 def test_the_board_is_shown_as_a_table_and_as_json(rig: DeckRig) -> None:
