@@ -110,6 +110,30 @@ def test_an_interrupted_demo_cleans_up(place: Place) -> None:
     assert "Traceback" not in out
 
 
+def test_a_step_that_fails_says_what_was_expected_what_came_and_the_end_of_the_log(
+    place: Place,
+) -> None:
+    # The one thing that reaches the demo's programs from outside: Python's own path.
+    broken = place.home / "site"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if sys.argv and sys.argv[0].endswith('sphragis'):\n"
+        "    print('a log line of the broken gateway', file=sys.stderr, flush=True)\n"
+        "    import os\n"
+        "    os._exit(7)\n"
+    )
+    started = place.demo()
+    started["env"]["PYTHONPATH"] = str(broken)
+    done = subprocess.run(**started, check=False, capture_output=True, timeout=LIMIT_S)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "expected  the gateway to be ready" in done.stdout
+    assert "came      it ended with exit 7" in done.stdout
+    assert "a log line of the broken gateway" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert re.search(r"2 of 3 statements held", done.stdout), done.stdout
+
+
 def test_a_demo_that_is_kept_can_be_looked_at_and_ended_as_it_says(place: Place) -> None:
     done = subprocess.run(**place.demo("--keep"), check=False, capture_output=True, timeout=LIMIT_S)
     end = re.search(r"^  (sh /\S+/end\.sh)$", done.stdout, re.MULTILINE)
