@@ -16,7 +16,7 @@ from deck.demo import world as worlds
 from deck.demo.canaries import sightings
 from deck.demo.world import World
 
-pytestmark = pytest.mark.xdist_group("demo")
+pytestmark = pytest.mark.xdist_group("crash")
 
 
 @pytest.fixture
