@@ -77,6 +77,8 @@ class CardRule(Rule):
     def _in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
         """A card may have neighbours (`4242 4242 4242 4242 12/27`): try every group as its first."""
         groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
+        if sum(last - first for first, last in groups) < _SHORTEST:
+            return
         first = 0
         while first < len(groups):
             last = self._card_from(text, groups, first)
@@ -92,14 +94,16 @@ class CardRule(Rule):
         sizes: tuple[int, ...] = ()
         digits = ""
         found = None
-        named = _WORDS.search(text, max(0, groups[first][0] - _REACH), groups[first][0]) is not None
         for index in range(first, len(groups)):
             start, end = groups[index]
             sizes += (end - start,)
             digits += text[start:end]
             if len(digits) > _LONGEST:
                 break
-            if (len(sizes) == 1 or sizes in _GROUPINGS) and is_card(digits, named=named):
+            if (len(sizes) == 1 or sizes in _GROUPINGS) and (
+                is_card(digits)
+                or (is_card(digits, named=True) and _is_named(text, groups[first][0]))
+            ):
                 found = index
         return found
 
@@ -129,11 +133,13 @@ def is_card(digits: str, *, named: bool = False) -> bool:
     )
 
 
+def _is_named(text: str, at: int) -> bool:
+    return _WORDS.search(text, max(0, at - _REACH), at) is not None
+
+
 def _is_number_in_code(text: str, span: Span) -> bool:
     """`x = 4005415423578`: of the old 13-digit form one number in a hundred passes as a card."""
-    if span.end - span.start != _OLD_VISA or _WORDS.search(
-        text, max(0, span.start - _REACH), span.start
-    ):
+    if span.end - span.start != _OLD_VISA or _is_named(text, span.start):
         return False
     return text[max(0, span.start - 3) : span.start].rstrip()[-1:] in ("=", "(", "<", ">", "+", "*")
 

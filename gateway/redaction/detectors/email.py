@@ -18,7 +18,7 @@ from gateway.redaction.spans import Span
 _LOCAL_MAX: Final = 64
 _DOMAIN_MAX: Final = 253
 
-_LOCAL_BEFORE: Final = re.compile(r"[^\W_]|[.!#$%&'*+/=?^_`{|}~\-]")
+_LOCAL_SIGNS: Final = frozenset(".!#$%&'*+/=?^_`{|}~-")
 _DOMAIN: Final = re.compile(
     r"(?!\d+\.\d)(?:[^\W_](?:[\w\-]{0,61}[^\W_])?\.){1,8}"
     r"(?:xn--[a-z0-9\-]{2,59}|[^\W\d_]{2,24})(?![^\W_]|\()",
@@ -116,7 +116,7 @@ def _local_start(text: str, at: int) -> int:
         return quoted.start() if quoted else at
     start = at
     floor = max(0, at - _LOCAL_MAX - 1)
-    while start > floor and _LOCAL_BEFORE.match(text[start - 1]):
+    while start > floor and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_SIGNS):
         start -= 1
     if start and text[start - 1] == "\\":
         escape = _ESCAPED.match(text, start, at)

@@ -54,8 +54,11 @@ _NOT_A_SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 
-_NAME: Final = re.compile(r"[\w.\-]{1,100}", re.ASCII)
-_NAME_LEFT: Final = re.compile(r"[\w.\-]{0,80}\Z", re.ASCII)
+
+#: Longer words are no names; reading on in them would cost time for every hint they hold.
+_NAME_MAX: Final = 100
+_NAME: Final = re.compile(rf"[\w.\-]{{1,{2 * _NAME_MAX}}}", re.ASCII)
+_NAME_LEFT: Final = re.compile(rf"[\w.\-]{{0,{_NAME_MAX}}}\Z", re.ASCII)
 
 #: From the end of the name to its value.
 _GLUE: Final = re.compile(
@@ -104,16 +107,14 @@ class SecretRule(Rule):
         for at, _hint in sorted(occurrences(source.folded, _HINTS)):
             if at < done:
                 continue
-            left = _NAME_LEFT.search(text, max(0, at - 80), at)
-            name = _NAME.match(text, left.start() if left else at)
-            if name is None:
-                continue
+            name = _name_around(text, at)
             done = max(name.end(), at + 1)
             written = name.group().rstrip(".-")
-            if not _is_secret_name(written):
+            if len(written) > _NAME_MAX or not _is_secret_name(written):
                 continue
             span = self._value_after(text, written, name.start() + len(written), name.start())
             if span is not None:
+                done = max(done, span.end)
                 yield span
 
     def _value_after(self, text: str, name: str, end: int, start: int) -> Span | None:
@@ -176,7 +177,10 @@ class SecretRule(Rule):
         scheme = _SCHEME.match(value)
         if scheme:
             value = value[scheme.end() :]
-        if len(value) < 4 or len(value) > _VALUE_MAX or self._is_placeholder(name, value):
+        if len(value) < 4 or len(value) > _VALUE_MAX:
+            return False
+        value = value[:_JUDGED]
+        if self._is_placeholder(name, value):
             return False
         if "://" in value or _PATH.fullmatch(value):
             return False
@@ -270,6 +274,14 @@ _CONSTANTS: Final = frozenset(
         "symbol",
     ]
 )
+
+
+def _name_around(text: str, at: int) -> re.Match[str]:
+    """The word that holds the hint at `at`."""
+    left = _NAME_LEFT.search(text, max(0, at - _NAME_MAX), at)
+    name = _NAME.match(text, left.start() if left else at)
+    assert name is not None  # a hint begins with a letter or an underscore
+    return name
 
 
 def _is_secret_name(name: str) -> bool:
@@ -391,6 +403,8 @@ def _dense(value: str) -> bool:
     return len(value) >= 20 and len(set(value)) >= 10 and _mixed_case(value)
 
 
+#: Characters of a value that are enough to judge it.
+_JUDGED: Final = 256
 #: `sha256_digest`, `utf8Decoder`, `step-2-name`: words with a number, not a secret.
 _IDENTIFIER: Final = re.compile(
     r"[A-Za-z]++(?:[_.\-][A-Za-z]++){0,12}+[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]++){0,6}+"
