@@ -29,6 +29,7 @@ from deck.pane.status import (
     Status,
     classify,
     is_chrome,
+    title_shows_work,
 )
 from deck.pane.typing import (
     Done,
@@ -439,11 +440,12 @@ class Pane:
             self._changed_at = now
         if self.screen.title != self._seen_title:
             self._seen_title = self.screen.title
-            self._facts += 1
+            self._facts += title_shows_work(self._seen_title)
             self._call(self.on_title, self, self._seen_title)
         if self.screen.signal_count != self._seen_signal:
             self._seen_signal = self.screen.signal_count
-            self._facts += 1
+            signal = self.screen.signal
+            self._facts += signal is not None and signal.state != "idle"
 
     def _judge(self) -> None:
         """Classify anew and tell the listener if the state or its question changed."""
@@ -500,7 +502,7 @@ class Pane:
             return
 
     def _view(self) -> View:
-        limit = self._process.line_limit() if self._process is not None else None
+        process = self._process
         return View(
             rows=self._view_rows,
             cursor=(self.screen.cursor.y, self.screen.cursor.x),
@@ -509,7 +511,8 @@ class Pane:
             bracketed_paste=self.screen.bracketed_paste,
             person_typing=self._human.open_at(self._clock()),
             facts=self._facts,
-            line_limit=limit,
+            line_limit=process.line_limit() if process is not None else None,
+            unread=process.unread() if process is not None else 0,
         )
 
     def _announce(self, pending: _Pending) -> None:

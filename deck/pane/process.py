@@ -308,8 +308,8 @@ def _take_terminal() -> None:
 
 def _launch(
     argv: list[str], cwd: Path, env: dict[str, str], size: tuple[int, int]
-) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the child; returns it with the master side of its terminal. Runs in a thread.
+) -> tuple[subprocess.Popen[bytes], int, str]:
+    """Start the child; returns it, the master side and the name of its terminal. Runs in a thread.
 
     `setsid --ctty` (util-linux) makes the session and takes the terminal without a fork of our own
     memory, so the cost does not grow with the deck; elsewhere the child does both before its exec.
@@ -325,6 +325,7 @@ def _launch(
     try:
         _set_size(master, size)
         os.set_blocking(master, False)
+        terminal = os.ttyname(slave)
         child = subprocess.Popen(
             [helper, "--ctty", command, *argv[1:]] if helper else argv,
             stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=env,
@@ -335,7 +336,7 @@ def _launch(
         raise PaneStartError(f"{argv[0]} could not be started: {error}") from None
     finally:
         os.close(slave)
-    return child, master
+    return child, master, terminal
 
 
 def _unseen(pid: int, name: str) -> ProcessRef:
@@ -343,11 +344,11 @@ def _unseen(pid: int, name: str) -> ProcessRef:
     return ProcessRef(pid, 0, name, pid, os.getpid(), "")
 
 
-def _undo_launch(launch: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> None:
+def _undo_launch(launch: asyncio.Future[tuple[subprocess.Popen[bytes], int, str]]) -> None:
     """Nobody waits for this start any more: end what it began."""
     if launch.cancelled() or launch.exception() is not None:
         return
-    child, master = launch.result()
+    child, master, _ = launch.result()
     os.close(master)
     child.kill()
     threading.Thread(target=child.wait, daemon=True).start()
@@ -388,6 +389,7 @@ class PaneProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._leader: ProcessRef | None = None
         self._master = -1
+        self._terminal = ""
         self._pidfd = -1
         self._input: deque[memoryview] = deque()
         self._queued = 0
@@ -411,7 +413,7 @@ class PaneProcess:
         loop = asyncio.get_running_loop()
         launch = loop.run_in_executor(_threads, _launch, list(argv), cwd, dict(env), self._size)
         try:
-            child, self._master = await asyncio.shield(launch)
+            child, self._master, self._terminal = await asyncio.shield(launch)
         except asyncio.CancelledError:
             launch.add_done_callback(_undo_launch)
             raise
@@ -571,6 +573,23 @@ class PaneProcess:
                 loop.add_writer(self._master, self._flush)
             else:
                 loop.remove_writer(self._master)
+
+    def unread(self) -> int:
+        """Bytes written that the child has not read: in line mode of finished lines, else all."""
+        if self._master < 0 or not self._terminal:
+            return 0
+        try:
+            # Opened for a moment: holding it would hide the end of the last process on it.
+            fd = os.open(self._terminal, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            count: int = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0]
+        except OSError:
+            return self._queued
+        finally:
+            os.close(fd)
+        return count + self._queued
 
     def line_limit(self) -> int | None:
         """The most bytes one line may have: the terminal's in canonical mode, else None."""

@@ -162,6 +162,11 @@ _TITLE_WORKING = re.compile(r"^\W*[\u2801-\u28ff◐◑◒◓✦]")
 _TITLE_IDLE = re.compile(r"^\W*[✳◇]")
 
 
+def title_shows_work(title: str) -> bool:
+    """Whether a window title says that a turn runs or waits for a person."""
+    return bool(_TITLE_WORKING.search(title) or _TITLE_BLOCKED.search(title))
+
+
 @lru_cache(maxsize=8192)
 def is_chrome(row: str, markers: tuple[str, ...]) -> bool:
     """Whether a row is decoration (contract 1.8): a footer text, or mostly boxes and braille.

@@ -29,6 +29,8 @@ VERIFY_ROWS: Final = 40
 HINT_PATIENCE_SECONDS: Final = 20.0
 # A person's unfinished line is left alone this long after the last key.
 PERSON_SECONDS: Final = 60.0
+# An agent that starts slowly (measured: 9 s for a first start of codex) or is busy reads late.
+UNREAD_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
@@ -82,8 +84,9 @@ class View:
     """What can be seen of a pane at one instant.
 
     `certain`: the state comes from a signal, not from looking. `facts` counts the agent's own
-    reports (OSC 7501 and title changes). `line_limit` is the most bytes the terminal takes in one
-    line, None when it takes any number.
+    reports of work (OSC 7501, title). `line_limit` is the most bytes the terminal takes in one
+    line, None in raw mode, when it takes any number. `unread`: bytes the agent has been sent and
+    has not read; in line mode only finished lines count.
     """
 
     rows: tuple[str, ...]
@@ -94,6 +97,7 @@ class View:
     person_typing: bool
     facts: int
     line_limit: int | None = None
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +254,8 @@ class Typist:
         self._rows: tuple[str, ...] = ()
         self._facts = 0
         self._seen = False
+        self._written_at = now
+        self._line_mode = False
 
     @property
     def under_way(self) -> bool:
@@ -308,8 +314,8 @@ class Typist:
 
     def _write_text(self, now: float, view: View) -> Action:
         self._phase = _Phase.TYPED
-        self._since = now
-        self._facts = view.facts
+        self._since = self._written_at = now
+        self._line_mode = view.line_limit is not None
         self._rows = view.rows
         self.injections += 1
         self.held = ""
@@ -327,6 +333,14 @@ class Typist:
             # The dialog may have swallowed the text: look again once it is gone.
             self.held = f"the pane is {view.state}"
             return Wait(POLL_SECONDS * 2)
+        late = now - self._written_at >= UNREAD_SECONDS
+        if view.unread and view.line_limit is None:
+            # It would meet Enter in one read, which several agents take for a line break.
+            self._since = now
+            return self._give_up(view) if late else Wait(POLL_SECONDS)
+        if self.held and view.rows != self._rows and not late:
+            self._rows, self._since = view.rows, now
+            return Wait(POLL_SECONDS)
         sight = Sight(self.line, view)
         if self.held:
             if not (sight.shown or sight.collapsed) and self.injections < BOOT_INJECTIONS:
@@ -337,12 +351,12 @@ class Typist:
         self._seen = self._seen or sight.visible
         self._before = sight
         self._facts = view.facts
-        self._rows = view.rows
+        self._line_mode = view.line_limit is not None
         return self._press(now)
 
     def _press(self, now: float) -> Action:
         self._phase = _Phase.ENTERED
-        self._since = now
+        self._since = self._written_at = now
         self.enters += 1
         self._reach(Step.SUBMITTED)
         return Write(ENTER)
@@ -351,6 +365,16 @@ class Typist:
 
     def _entered(self, now: float, view: View) -> Action:
         assert self._before is not None
+        if view.unread:
+            self._since = now
+            late = now - self._written_at >= UNREAD_SECONDS
+            return self._give_up(view) if late else Wait(POLL_SECONDS)
+        if self._line_mode and view.line_limit is None and self.enters <= self.injections:
+            # The agent took over its terminal only now, so its Enter arrived as a line break.
+            self._phase = _Phase.TYPED
+            self._since = now
+            self.held = "the agent has just taken over its terminal"
+            return Wait(POLL_SECONDS)
         sight = Sight(self.line, view)
         self._seen = self._seen or sight.visible
         reacted = view.facts != self._facts
@@ -385,6 +409,8 @@ class Typist:
     def _give_up(self, view: View) -> Action:
         if view.state in (PaneState.BLOCKED, PaneState.PAUSED):
             reason = f"the pane became {view.state} while the line was being submitted"
+        elif view.unread:
+            reason = "the agent does not read its input; the line waits there"
         elif self._seen:
             reason = "the text still stands in the agent's input after a second Enter"
         else:

@@ -37,6 +37,7 @@ def signal(s, **kw):
     if "signals" in habits:
         w("\x1b]7501;state=" + s + "".join(f":{k}={v}" for k, v in kw.items()) + "\x07")
 if "slow" in habits: time.sleep(2.5)
+if "late" in habits: w("loading\r\n"); time.sleep(4)
 if "trust" in habits:
     tty.setraw(0)
     w("Do you trust the files in this folder?\r\n\r\n\u276f No, exit\r\n  Yes, proceed\r\n")
@@ -47,6 +48,7 @@ if "trust" in habits:
         if b"\r" in key: w("bye\r\n"); sys.exit(1)
     w("\x1b[2J\x1b[H")
 tty.setraw(0)
+if "deaf" in habits: w("loading\r\n"); time.sleep(5)
 if "drops" in habits:
     w("loading\r\n"); time.sleep(2.5)
     import termios; termios.tcflush(0, termios.TCIFLUSH)
@@ -76,8 +78,10 @@ while True:
     data = data.replace(b"\x1b[200~", b"").replace(b"\x1b[201~", b"").decode()
     if "\r" in data and len(data) > 1 and "strict" in habits: data = data.replace("\r", "\n")
     for c in data:
+        if c == "\n": text += " "; continue
         if c != "\r": text += c; continue
         if swallow: swallow -= 1; continue
+        text = text.strip()
         log.write("GOT " + text + "\n")
         if text == "quit": w("\r\nbye\r\n"); sys.exit(3)
         said, text = text, ""
@@ -240,6 +244,19 @@ async def test_a_brief_dropped_by_an_agent_that_was_not_ready_is_typed_again(
     assert outcome.kind is OutcomeKind.DELIVERED
     assert agents.got()[-1] == BRIEF
     assert agents.got().count(BRIEF) == 1
+
+
+@pytest.mark.parametrize("habit", ["deaf", "late"])
+async def test_a_brief_for_an_agent_that_reads_late_arrives_once_and_whole(
+    agents: Agents, habit: str
+) -> None:
+    # "late" is still in line mode when the brief is typed, "deaf" is in raw mode and not reading.
+    pane = await agents.agent(habit, "strict")
+    outcome = await result(pane.inject(BRIEF, kind=LineKind.BOOT))
+    assert outcome.kind is OutcomeKind.DELIVERED
+    assert [line for line in agents.got() if line] == [BRIEF]
+    # "late" throws away what came before: there the text is typed again.
+    assert outcome.injections == (1 if habit == "deaf" else 2)
 
 
 async def test_the_status_probe_is_answered_with_its_own_bytes_before_the_attributes(

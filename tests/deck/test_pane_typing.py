@@ -44,11 +44,24 @@ class Agent:
         self.boxed = False
         self.limit: int | None = None
         self.deaf = False
+        self.reading = True
+        self.waiting: list[bytes] = []
 
     def write(self, data: bytes) -> None:
         self.received.append(data)
-        if self.deaf:
-            return
+        if not self.reading:
+            self.waiting.append(data)
+        elif not self.deaf:
+            self.take(data)
+
+    def wake(self) -> None:
+        """Begin to read: what has waited arrives at once, so an Enter in it is a line break."""
+        self.reading = True
+        for data in self.waiting:
+            self.take(data if data != b"\r" else b" ")
+        self.waiting.clear()
+
+    def take(self, data: bytes) -> None:
         text = data.decode().replace("\x1b[200~", "").replace("\x1b[201~", "")
         if text == "\r":
             if self.swallow:
@@ -83,6 +96,7 @@ class Agent:
             person_typing=self.person,
             facts=self.facts,
             line_limit=self.limit,
+            unread=sum(map(len, self.waiting)),
         )
 
 
@@ -252,6 +266,54 @@ def test_a_boot_line_that_was_dropped_is_typed_again_and_never_a_third_time() ->
     deaf.deaf = True
     done = finished(Typist(LINE, LineKind.BOOT, 0.0), deaf)
     assert (done.outcome.kind, done.outcome.injections) == (OutcomeKind.UNVERIFIED, 2)
+
+
+def test_enter_waits_until_the_text_has_been_read() -> None:
+    agent = Agent()
+    agent.reading = False
+    typist = Typist(LINE, LineKind.BOOT, 0.0)
+    done, now = drive(typist, agent, until=9)
+    assert done is None
+    assert agent.received == [LINE.encode()]
+    agent.wake()
+    done, _ = drive(typist, agent, now)
+    assert done is not None
+    assert (done.outcome.kind, done.outcome.injections) == (OutcomeKind.DELIVERED, 1)
+    assert agent.submitted == [LINE]
+
+
+def test_an_agent_that_never_reads_is_given_up_without_a_second_copy() -> None:
+    agent = Agent()
+    agent.reading = False
+    done, now = drive(Typist(LINE, LineKind.BOOT, 0.0), agent)
+    assert done is not None
+    assert done.outcome.kind is OutcomeKind.UNVERIFIED
+    assert "does not read" in done.outcome.reason
+    assert agent.received == [LINE.encode()]
+    assert 30 <= now < 31
+
+
+def test_an_agent_that_takes_over_its_terminal_late_gets_one_enter_more() -> None:
+    agent = Agent()
+    agent.limit = 4095
+    typist = Typist(LINE, LineKind.BOOT, 0.0)
+    now = 0.0
+    while not agent.received.count(b"\r"):
+        action = typist.step(now, agent.view())
+        if isinstance(action, Write):
+            agent.reading = action.data != b"\r"  # the terminal's own echo shows the text
+            agent.write(action.data)
+        else:
+            assert isinstance(action, Wait)
+            now += action.seconds
+    done, now = drive(typist, agent, now, now + 4)
+    assert done is None
+    agent.limit = None
+    agent.wake()
+    done, _ = drive(typist, agent, now, now + 10)
+    assert done is not None
+    assert done.outcome.enters == 2
+    assert [text.strip() for text in agent.submitted] == [LINE]
 
 
 def test_a_task_that_never_showed_is_not_typed_twice() -> None:
