@@ -195,7 +195,18 @@ class Seat:
                 self.held = str(failure)
                 self.desk.events.write("ERROR", "journal failed", role=self.name, err=self.held)
                 return
+            except Exception as fault:
+                await self._drop(line, fault)
             self.held = ""
+
+    async def _drop(self, line: Line, fault: Exception) -> None:
+        """A fault of ours in one line must not hold up the next, nor pass unseen."""
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"a line for {self.name} could not be delivered", "exception": fault}
+        )
+        task = self.desk.state.tasks.get(line.id) if isinstance(line, TaskLine) else None
+        if task is not None and TaskState.LOST in TASK_MOVES[task.state]:
+            await self.desk.move(task, TaskState.LOST, "the deck failed to deliver it")
 
     async def _deliver(self, line: Line) -> None:
         if isinstance(line, TaskLine):

@@ -106,6 +106,7 @@ class Session:
         await self._start_gateway(resumed)
         await self._open_parts.snapshots.start()
         await self._write_briefs(_recap(desk.state) if resumed else "")
+        await self._open_parts.work.reopen_gates()
         for seat in desk.seats.values():
             await seat.start()
         self._restore_queues()

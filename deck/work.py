@@ -121,10 +121,10 @@ class Work:
         if not gated:
             return self.queue(seat, task_id, durable)
         gate_id = desk.state.next_gate_id()
-        durable = desk.journal.record(
+        opened: Durable = desk.journal.record(
             Entry(Op.GATE_OPENED, desk.now(), id=gate_id, task=task_id, ref=digest)
         )
-        return asyncio.ensure_future(self._hold(task_id, gate_id, durable))
+        return asyncio.ensure_future(self._hold(task_id, gate_id, asyncio.gather(durable, opened)))
 
     def queue(
         self, seat: Seat, task_id: str, durable: Durable | None = None
@@ -264,6 +264,23 @@ class Work:
         await self.metering.end(task)
 
     # -- gates and second chances ---------------------------------------------------------------
+
+    async def reopen_gates(self) -> None:
+        """Open the gate of each gated task that a crash left without one."""
+        desk = self.desk
+        for task in list(desk.state.open_tasks()):
+            if task.state is not TaskState.GATED or task.gate:
+                continue
+            try:
+                text = desk.texts.get(task.text_ref) or ""
+                digest = await asyncio.to_thread(gates.digest, desk.texts, text, task.brief)
+            except gates.BriefUnreadable as gone:
+                await desk.move(task, TaskState.REFUSED, str(gone))
+                continue
+            gate_id = desk.state.next_gate_id()
+            await desk.record(
+                Entry(Op.GATE_OPENED, desk.now(), id=gate_id, task=task.id, ref=digest)
+            )
 
     async def decide(self, command: Command, caller: Caller) -> bytes:
         """Approve or reject a gate; an approval holds only for what was shown."""

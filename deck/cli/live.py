@@ -7,6 +7,7 @@ the session to work.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ _STATE_STYLE: Final = {
     "refused": "red",
 }
 _TASKS_SHOWN: Final = 30
+FINISH_SECONDS: Final = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -64,6 +66,41 @@ def render(status: Mapping[str, Any]) -> RenderableType:
         parts.append(_tasks(status))
     parts += _notes(status)
     return Group(*parts)
+
+
+class LiveBoard(threading.Thread):
+    """Draws the latest status until it is told to finish.
+
+    A thread of its own: a terminal that has been stopped (Ctrl-S) holds up the drawing and
+    nothing else.
+    """
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        super().__init__(name="board", daemon=True)
+        self._status = status
+        self._changed = threading.Event()
+        self._over = False
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        """Draw this one from now on."""
+        self._status = status
+        self._changed.set()
+
+    def finish(self) -> None:
+        """Draw the last one and end; a terminal that does not take it is not waited for."""
+        self._over = True
+        self._changed.set()
+        self.join(FINISH_SECONDS)
+
+    def run(self) -> None:
+        """The thread's work."""
+        from rich.live import Live
+
+        with Live(render(self._status), auto_refresh=False) as view:
+            while not self._over:
+                self._changed.wait()
+                self._changed.clear()
+                view.update(render(self._status), refresh=True)
 
 
 def _header(status: Mapping[str, Any]) -> RenderableType:

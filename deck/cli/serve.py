@@ -34,7 +34,7 @@ from deck.sessions import (
 )
 
 if TYPE_CHECKING:
-    from deck.session import Options
+    from deck.session import Options, Session
 
 #: A gateway may take 30 s to come up before roles are started.
 DETACH_SECONDS: Final = 90.0
@@ -195,19 +195,19 @@ async def _serve(options: Options, *, show_board: bool) -> int:
     return 0
 
 
-async def _until_stopped(session: Any, *, show_board: bool) -> None:
+async def _until_stopped(session: Session, *, show_board: bool) -> None:
     if not show_board:
         await session.run()
         return
-    from rich.live import Live
+    from deck.cli.live import LiveBoard
 
-    from deck.cli.live import render
-
-    with Live(render(session.status()), refresh_per_second=4, screen=False) as view:
-        stopped = asyncio.ensure_future(session.run())
-        while not stopped.done():
-            await asyncio.wait([stopped], timeout=BOARD_SECONDS)
-            view.update(render(session.status()))
+    board = LiveBoard(session.status())
+    board.start()
+    stopped = asyncio.ensure_future(session.run())
+    while not stopped.done():
+        await asyncio.wait([stopped], timeout=BOARD_SECONDS)
+        board.show(session.status())
+    await asyncio.to_thread(board.finish)
 
 
 def _note_fault(paths: SessionPaths, context: dict[str, Any]) -> None:

@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 from deck_harness import DeckRig, agent_role
 
+from deck.board import Entry, Op, TaskState
+from deck.journal import Journal
 from deck.protocol import Command, Verb
 from deck.sessions import SessionError, exchange
+from deck.texts import TextStore
 from shared.ledger import verify_path
+from shared.paths import private_dir, state_dir
 
 
 @pytest.fixture
@@ -117,6 +121,24 @@ def test_whatever_was_acknowledged_before_a_kill_is_on_the_board_after_it(rig: D
     rig.cli("kill")
     assert rig.marked() == []
     assert verify_path(rig.state_dir / "ledger").exit_code == 0
+
+
+async def test_a_crash_between_a_gated_task_and_its_gate_leaves_it_gated(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("release", approve=True))
+    keys = private_dir(state_dir("choragos", rig.env) / "keys" / rig.paths.id)
+    journal = Journal.open(
+        rig.state_dir / "ledger", keys=keys, origin=f"choragos.local/deck/{rig.paths.id}"
+    )
+    text = TextStore(rig.state_dir / "texts", keys).put("ship it")
+    journal.record(Entry(Op.SESSION_STARTED, 1, run="r"))
+    await journal.record(
+        Entry(Op.TASK_ADDED, 2, id="T1", role="release", ref=text, state=TaskState.GATED)
+    )
+    journal.close()
+    rig.serve()
+    assert rig.task("T1")["state"] == "gated"
+    assert rig.cli("approve", "G1").returncode == 0
+    rig.wait_task("T1", "submitted", "picked-up")
 
 
 def _load(
