@@ -118,6 +118,25 @@ class PhoneRule(Rule):
             score = _score(text, run)
             if score:
                 yield Span(start, end, "PHONE", score, "phone")
+            elif sum(c.isdigit() for c in run.group()) > _MOST - 4:
+                yield from _among_neighbors(text, run)
+
+
+def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
+    """A number with other numbers beside it, as in a row of columns: try it without them."""
+    spaces = [i for i in range(run.start(), run.end()) if text[i] in " \u00a0"]
+    start = run.start()
+    for end in reversed(spaces):
+        part = _RUN.match(text, start, end)
+        if part is not None and part.end() == end and _score(text, part):
+            yield Span(start, end, "PHONE", 0.6, "phone")
+            return
+    for space in spaces:
+        for shape in (_NANP, _TRUNK):
+            match = shape.match(text, space + 1, run.end())
+            if match is not None and not text[match.end() : match.end() + 1].isalnum():
+                yield Span(match.start(), match.end(), "PHONE", 0.6, "phone")
+                return
 
 
 def _score(text: str, run: re.Match[str]) -> float:
