@@ -309,32 +309,37 @@ def _serve_lines(agent: Agent) -> None:
             screen.write(editor.feed(b"\x15")[0])
 
 
-def main() -> int:
-    """Run the agent in this terminal; return the exit code."""
-    parser = argparse.ArgumentParser(prog="deck.demo.agent", description=__doc__)
-    parser.add_argument("--model", default="claude-offline-large")
-    model = parser.parse_args().model
-    try:
-        import anthropic
-    except ImportError:
-        print("This agent needs the anthropic SDK: pip install 'choragos[demo]'", file=sys.stderr)
-        return 1
-    base_url = os.environ.get("ANTHROPIC_BASE_URL", "")
-    if not base_url:
-        print("ANTHROPIC_BASE_URL is not set; the deck sets it for its roles.", file=sys.stderr)
-        return 1
-    role = role_of(base_url)
+def _start(role: str, model: str) -> Agent:
+    """Load the SDK, which takes a second, and make the agent. Raises ImportError without it."""
+    import anthropic
+
     directory = os.environ.get("CHORAGOS_DEMO_TRACE")
-    agent = Agent(
+    return Agent(
         screen=Screen(role),
         client=anthropic.Anthropic(max_retries=1, timeout=60.0),
         model=model,
         trace=Trace(Path(directory) / f"{role}.jsonl" if directory else None),
         cwd=Path.cwd(),
     )
+
+
+def main() -> int:
+    """Run the agent in this terminal; return the exit code."""
+    parser = argparse.ArgumentParser(prog="deck.demo.agent", description=__doc__)
+    parser.add_argument("--model", default="claude-offline-large")
+    model = parser.parse_args().model
+    base_url = os.environ.get("ANTHROPIC_BASE_URL", "")
+    if not base_url:
+        print("ANTHROPIC_BASE_URL is not set; the deck sets it for its roles.", file=sys.stderr)
+        return 1
     try:
         with _keys_one_by_one():
-            _serve_lines(agent)
+            # Said before the slow part: nothing should be typed at an agent that is only starting.
+            Screen(role_of(base_url)).state("working")
+            _serve_lines(_start(role_of(base_url), model))
+    except ImportError:
+        print("This agent needs the anthropic SDK: pip install 'choragos[demo]'", file=sys.stderr)
+        return 1
     except (EndOfInput, OSError, termios.error):
         pass
     return 0
