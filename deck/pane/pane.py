@@ -49,6 +49,8 @@ SETTLE_SECONDS = 0.03
 TICK_SECONDS = 0.25
 # An injection under way is looked at this often (its own waits are multiples of this).
 TYPING_TICK_SECONDS = 0.05
+# After a line the agent gets this long to say that it works, before the next line is considered.
+BETWEEN_LINES_SECONDS = 0.3
 # A synchronized update (mode 2026) may hide the screen from us for this long, not longer:
 # a child that dies inside one would otherwise freeze its state.
 SYNC_LIMIT_SECONDS = 0.15
@@ -154,6 +156,8 @@ class Pane:
         self._log_due = 0.0
         self._process: PaneProcess | None = None
         self._paused = False
+        self._starting = False
+        self._next_line_at = 0.0
         self._new_run()
 
     # -- facts ------------------------------------------------------------------------------
@@ -188,7 +192,7 @@ class Pane:
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.exit_status is None
+        return self.pid is not None and self.exit_status is None
 
     @property
     def idle_seconds(self) -> float:
@@ -226,8 +230,15 @@ class Pane:
 
     async def start(self) -> None:
         """Start the agent. Raises PaneStartError with the sentence for the user."""
-        if self.alive:
+        if self.alive or self._starting:
             raise PaneError(f"{self.spec.name} is already running")
+        self._starting = True
+        try:
+            await self._start()
+        finally:
+            self._starting = False
+
+    async def _start(self) -> None:
         self._new_run()
         if self.spec.log_path is not None and self._log is None:
             log = _Log(self.spec.log_path)
@@ -411,6 +422,8 @@ class Pane:
     def _tick(self) -> None:
         self._timer = None
         try:
+            if self._process is not None and self.pending:
+                self._process.poll_output()  # a dialog may stand in what was not read yet
             self._judge()
             self._type()
         finally:  # whatever went wrong is reported by the loop; the pane must be looked at again
@@ -422,16 +435,9 @@ class Pane:
 
     def _look(self) -> None:
         """Take a new picture of the screen if something was written and no update is half done."""
-        now = self._clock()
-        if self.screen.synchronized:
-            if self._sync_since is None:
-                self._sync_since = now
-            if now - self._sync_since < SYNC_LIMIT_SECONDS:
-                return
-        else:
-            self._sync_since = None
-        if not self._dirty:
+        if self._mid_update() or not self._dirty:
             return
+        now = self._clock()
         self._dirty = False
         self._view_rows = tuple(self.screen.rows())
         picture = tuple(r for r in self._view_rows if r and not is_chrome(r, self._chrome))
@@ -446,6 +452,15 @@ class Pane:
             self._seen_signal = self.screen.signal_count
             signal = self.screen.signal
             self._facts += signal is not None and signal.state != "idle"
+
+    def _mid_update(self) -> bool:
+        """Whether the screen is half drawn, by the program's own word and for a short time only."""
+        if not self.screen.synchronized:
+            self._sync_since = None
+            return False
+        if self._sync_since is None:
+            self._sync_since = self._clock()
+        return self._clock() - self._sync_since < SYNC_LIMIT_SECONDS
 
     def _judge(self) -> None:
         """Classify anew and tell the listener if the state or its question changed."""
@@ -477,9 +492,15 @@ class Pane:
 
     def _type(self) -> None:
         """Drive the injection under way, or begin the next one."""
+        if self.pending and self._mid_update():
+            self._arm(SETTLE_SECONDS)
+            return
         while True:
             if self._active is None:
                 if not self._queue:
+                    return
+                if (left := self._next_line_at - self._clock()) > 0:
+                    self._arm(left)
                     return
                 self._active = self._queue.popleft()
             pending = self._active
@@ -523,6 +544,7 @@ class Pane:
 
     def _finish(self, pending: _Pending, outcome: Outcome) -> None:
         self._active = None
+        self._next_line_at = self._clock() + BETWEEN_LINES_SECONDS
         if not pending.future.done():
             pending.future.set_result(outcome)
         held, self._held_input = self._held_input, []

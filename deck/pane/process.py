@@ -449,6 +449,10 @@ class PaneProcess:
     def _readable(self) -> None:
         self._drain(DRAIN_BYTES, DRAIN_SECONDS)
 
+    def poll_output(self) -> None:
+        """Take now what the child has already written, so that a decision rests on it."""
+        self._drain(DRAIN_BYTES, DRAIN_SECONDS)
+
     def _drain(self, budget: int, seconds: float) -> bool:
         """Read and hand on what is there, within a budget. Returns whether more may be waiting."""
         deadline = time.monotonic() + seconds

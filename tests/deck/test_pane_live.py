@@ -399,7 +399,19 @@ async def test_stop_proves_the_end_and_restart_starts_clean(agents: Agents) -> N
 async def test_a_pane_that_cannot_start_says_why_and_leaves_nothing(agents: Agents) -> None:
     with pytest.raises(PaneStartError, match="not on PATH"):
         await agents.run("no-such-agent")
-    assert agents.panes[0].pid is None
+    pane = agents.panes[0]
+    assert pane.pid is None
+    assert not pane.alive
+    assert (await result(pane.inject(TASK))).kind is OutcomeKind.REFUSED
+
+
+async def test_two_starts_at_once_make_one_agent(agents: Agents) -> None:
+    spec = PaneSpec("coder", ("sleep", "600"), agents.directory, ENV)
+    pane = Pane(spec)
+    agents.panes.append(pane)
+    outcomes = await asyncio.gather(pane.start(), pane.start(), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), PaneError]
+    assert len((await pane.stop(1)).ended) == 1
 
 
 async def test_pausing_is_a_state_and_lines_wait_for_its_end(agents: Agents) -> None:
