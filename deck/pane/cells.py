@@ -48,55 +48,6 @@ class Style(NamedTuple):
 
 PLAIN: Final = Style()
 
-_CUBE = (0, 95, 135, 175, 215, 255)
-_SYSTEM = (
-    "000000", "cd0000", "00cd00", "cdcd00", "0000ee", "cd00cd", "00cdcd", "e5e5e5",
-    "7f7f7f", "ff0000", "00ff00", "ffff00", "5c5cff", "ff00ff", "00ffff", "ffffff",
-)  # fmt: skip
-
-
-def color_hex(color: int) -> str:
-    """A color as six hex digits, "default" for the terminal's own. Palette entries as in xterm."""
-    if color < 0:
-        return "default"
-    if color & RGB:
-        return f"{color & 0xFFFFFF:06x}"
-    if color < 16:
-        return _SYSTEM[color]
-    if color >= 232:
-        return f"{8 + (color - 232) * 10:02x}" * 3
-    color -= 16
-    return f"{_CUBE[color // 36]:02x}{_CUBE[color // 6 % 6]:02x}{_CUBE[color % 6]:02x}"
-
-
-def _color_codes(color: int, base: int) -> list[str]:
-    if color < 0:
-        return []
-    if color & RGB:
-        return [f"{base + 8};2;{color >> 16 & 255};{color >> 8 & 255};{color & 255}"]
-    if color < 8 and base != 50:
-        return [str(base + color)]
-    if color < 16 and base != 50:
-        return [str(base + 52 + color)]
-    return [f"{base + 8};5;{color}"]
-
-
-_ATTR_CODES: Final = (
-    (Attr.BOLD, "1"), (Attr.DIM, "2"), (Attr.ITALIC, "3"), (Attr.BLINK, "5"),
-    (Attr.REVERSE, "7"), (Attr.HIDDEN, "8"), (Attr.STRIKE, "9"), (Attr.OVERLINE, "53"),
-)  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def sgr(style: Style) -> str:
-    """The SGR sequence that gives exactly this style, whatever was set before."""
-    codes = ["0", *(code for flag, code in _ATTR_CODES if style.attrs & flag)]
-    if style.underline:
-        codes.append("4" if style.underline == 1 else f"4:{style.underline}")
-    codes += _color_codes(style.fg, 30) + _color_codes(style.bg, 40)
-    codes += _color_codes(style.underline_color, 50)
-    return f"\x1b[{';'.join(codes)}m"
-
 
 class Row:
     """One line of cells. `wrapped`: its text goes on in the next row (a soft wrap)."""

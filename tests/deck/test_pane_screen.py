@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deck.pane.cells import PLAIN, Attr, Style, cells_of, clusters, color_hex, pack, sgr
-from deck.pane.screen import Screen, apply_sgr, parse_program_status
+from deck.pane.cells import PLAIN, Attr, Style, cells_of, clusters, pack
+from deck.pane.rendition import apply_sgr, color_hex, sgr
+from deck.pane.screen import Screen, parse_program_status
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "terminal"
 FIXTURES = DATA / "xtermjs_escape_sequence_files"
