@@ -170,9 +170,12 @@ class Seat:
     async def stop(self, grace: float) -> None:
         """End the role and everything it started; the desk has ended its deliveries before."""
         self.stopping = True
-        if self.pane is not None:
-            proof = await self.pane.stop(grace)
-            self.desk.events.write("INFO", "role stopped", role=self.name, proof=str(proof))
+        if self.pane is None:
+            return
+        was_alive = self.alive
+        proof = await self.pane.stop(grace)
+        self.desk.events.write("INFO", "role stopped", role=self.name, proof=str(proof))
+        if was_alive:
             await asyncio.to_thread(self._write_transcript, self.pane)
 
     async def end_for_timeout(self, grace: float) -> None:
