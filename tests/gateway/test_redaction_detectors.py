@@ -229,7 +229,9 @@ def pem(label: str = "RSA PRIVATE KEY", lines: int = 6, join: str = "\n") -> str
     ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "DSA PRIVATE KEY",
      "ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"],
 )  # fmt: skip
-@pytest.mark.parametrize("join", ["\n", "\r\n", "\\n", "\n    ", "\\\\n", "\n> ", '\\n" +\n  "', "\n+"])
+@pytest.mark.parametrize(
+    "join", ["\n", "\r\n", "\\n", "\n    ", "\\\\n", "\n> ", '\\n" +\n  "', "\n+"]
+)
 def test_private_keys_are_found_whole_in_any_layout(
     detector: Detector, label: str, join: str
 ) -> None:
@@ -271,6 +273,16 @@ def test_a_json_web_token_is_one_value_even_behind_a_name(detector: Detector) ->
     token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
     text = f"access_token: {token}\nAuthorization: Bearer {token}"
     assert [value for _, value in marked(detector, text)] == [token, token]
+
+
+def test_values_side_by_side_are_told_apart(detector: Detector) -> None:
+    row = "id 55 +44 20 7946 0958 4242 4242 4242 4242 415-555-2671 3782 822463 10005 9"
+    assert marked(detector, row) == [
+        ("PHONE", "+44 20 7946 0958"),
+        ("CARD", "4242 4242 4242 4242"),
+        ("PHONE", "415-555-2671"),
+        ("CARD", "3782 822463 10005"),
+    ]
 
 
 def test_the_name_of_a_value_in_json_says_what_it_is(detector: Detector) -> None:
@@ -396,13 +408,15 @@ def test_any_text_is_scanned_and_redacting_twice_changes_nothing(text: str) -> N
 
     def once(s: str) -> str:
         for span in reversed(detector.find(s)):
-            s = s[: span.start] + tokenizer.token(span.kind, s[span.start : span.end]) + s[span.end :]
+            s = (
+                s[: span.start]
+                + tokenizer.token(span.kind, s[span.start : span.end])
+                + s[span.end :]
+            )
         return s
 
     first = once(text)
-    assert not any(
-        TOKEN.search(first[s.start : s.end]) for s in detector.find(first)
-    )
+    assert not any(TOKEN.search(first[s.start : s.end]) for s in detector.find(first))
 
 
 DETECTOR = Detector(load_policy())

@@ -64,9 +64,7 @@ def test_recall_and_precision_stay_above_their_floors(detector: Detector, name: 
         if not row["spans"]:
             clean_hits.append(bool(found))
         for start, end, kind in gold:
-            covered = sum(
-                max(0, min(end, b) - max(start, a)) for a, b, k in found if k == kind
-            )
+            covered = sum(max(0, min(end, b) - max(start, a)) for a, b, k in found if k == kind)
             gold_found.setdefault(kind, []).append(covered >= 0.7 * (end - start))
         for a, b, kind in found:
             hit = any(k == kind and a < end and start < b for start, end, k in gold)
@@ -82,7 +80,9 @@ def test_clean_code_is_left_almost_untouched(detector: Detector) -> None:
     """Every 7th module of the standard library; bars are finds per MB."""
     library = Path(sysconfig.get_path("stdlib"))
     files = [
-        p for p in sorted(library.rglob("*.py")) if not {"test", "tests", "site-packages"} & set(p.parts)
+        p
+        for p in sorted(library.rglob("*.py"))
+        if not {"test", "tests", "site-packages"} & set(p.parts)
     ]
     counts: Counter[str] = Counter()
     size = 0
@@ -102,7 +102,8 @@ NETWORK = """
     import socket, sys
     asked = []
     def watch(event, args):
-        if event.startswith("socket.") and event not in ("socket.__new__", "socket.gethostname"):
+        if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
+                     "socket.gethostbyaddr", "socket.getnameinfo", "socket.sendmsg"):
             asked.append((event, args[1:]))
         if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "urllib.Request"):
             asked.append((event, ()))
@@ -129,8 +130,12 @@ def test_importing_and_running_every_rule_never_reaches_for_the_network() -> Non
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N https://a:b9c@x.example/"
     )
     kinds = ["EMAIL", "PHONE", "CARD", "IBAN", "IP", "SSN", "SECRET", "APIKEY", "PRIVATEKEY", "JWT"]
-    program = textwrap.dedent(NETWORK).replace("TEXT", repr(text)).replace("set(KINDS)", f"set({kinds})")
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        textwrap.dedent(NETWORK).replace("TEXT", repr(text)).replace("set(KINDS)", f"set({kinds})")
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert ran.stdout.strip() == "quiet", ran.stderr
 
 
@@ -162,7 +167,9 @@ def test_every_rule_takes_linear_time_on_hostile_text(detector: Detector) -> Non
             best = min(best, time.process_time() - started)
         return best
 
-    plain = max(seconds(rule, "def plain(text): return text + 1\n", large) for rule in detector._rules)
+    plain = max(
+        seconds(rule, "def plain(text): return text + 1\n", large) for rule in detector._rules
+    )
     for seed in SEEDS:
         for unit in (seed, seed + "a", seed + "1-"):
             for rule in detector._rules:

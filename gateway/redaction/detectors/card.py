@@ -15,8 +15,8 @@ from stdnum import luhn
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.spans import Span
 
-#: A run of digit groups; at most 27 digits are looked at, longer runs are no cards.
-_RUN: Final = re.compile(r"(?<![\w.])\d{1,19}(?:[ -]\d{1,7}){0,6}(?![\w])")
+#: A run of digit groups, as long as people write rows of them.
+_RUN: Final = re.compile(r"(?<![\w.])\d{1,19}(?:[ -]\d{1,7}){0,60}(?![\w])")
 
 #: How issuers group the digits in print; an ungrouped number is one group.
 _GROUPINGS: Final = frozenset(
