@@ -181,8 +181,8 @@ async def _serve(options: Options, *, show_board: bool) -> int:
         loop.add_signal_handler(number, session.request_stop)
     try:
         try:
-            await session.start()
-            await _until_stopped(session, show_board=show_board)
+            if await _started(session):
+                await _until_stopped(session, show_board=show_board)
         finally:
             await session.stop()
     except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError, OSError) as error:
@@ -193,6 +193,21 @@ async def _serve(options: Options, *, show_board: bool) -> int:
         typer.echo(f"error: the deck crashed; agents were stopped, details in {path}", err=True)
         return 1
     return 0
+
+
+async def _started(session: Session) -> bool:
+    """Start the session; False when it was asked to stop before it was up."""
+    stopped = asyncio.ensure_future(session.run())
+    start = asyncio.ensure_future(session.start())
+    await asyncio.wait([start, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        start.cancel()
+        await asyncio.wait([start])
+    stopped.cancel()
+    if start.cancelled():
+        return False
+    start.result()
+    return True
 
 
 async def _until_stopped(session: Session, *, show_board: bool) -> None:

@@ -314,6 +314,24 @@ def test_a_gateway_is_started_and_stopped_only_if_it_was_not_there(
         socket.create_connection(("127.0.0.1", port), 1)
 
 
+def test_a_session_that_is_still_starting_can_be_stopped(rig: DeckRig, tmp_path: Path) -> None:
+    program = tmp_path / "gw"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    tail = f'[sphragis]\nenabled = true\ncommand = "{program}"\naddr = "127.0.0.1:1"\n'
+    rig.team(agent_role("orchestrator"), tail=tail)
+    deck = subprocess.Popen(
+        ["python3", "-m", "deck.cli", "serve", "--headless"], cwd=rig.dir, env=rig.env
+    )
+    rig.wait(lambda: rig.send(Verb.PING).get("phase") == "starting")
+    # A report is taken already; what is handed out depends on the gateway, as ever.
+    assert rig.send(Verb.WORK_DONE, task="early")["status"] == "ok"
+    assert rig.delegate("orchestrator", "x")["state"] == "refused"
+    assert rig.cli("kill").returncode == 0
+    assert deck.wait(10) == 0
+    assert rig.marked() == []
+
+
 def test_a_soft_gateway_that_is_nowhere_is_switched_off_and_a_required_one_is_not(
     rig: DeckRig,
 ) -> None:
@@ -543,9 +561,9 @@ def test_kill_ends_everything_the_agents_started(rig: DeckRig) -> None:
 def test_a_crash_of_the_deck_leaves_a_log_a_clean_socket_and_no_orphan(rig: DeckRig) -> None:
     pair(rig)
     crash = (
-        "import deck.session as s\n"
-        "async def boom(self): raise RuntimeError('bug')\n"
-        "s.Session.run = boom\n"
+        "import deck.cli.serve as s\n"
+        "async def boom(session, show_board): raise RuntimeError('bug')\n"
+        "s._until_stopped = boom\n"
         "import sys; sys.argv = ['choragos', 'serve', '--no-sphragis', '--headless']\n"
         "from deck.cli import main; main()\n"
     )
