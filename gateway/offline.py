@@ -83,13 +83,13 @@ class Answer:
 def plan_answer(document: Any) -> Answer:
     """Decide the answer to one Messages request.
 
-    The last prompt (a user message that brings no tool result) may hold `@tool` lines; after n
-    tool results since that prompt, line n+1 is called; without a line left, or without any, the
-    answer is text that quotes what was received. Raises BadRequest.
+    The last prompt (a user message that brings no tool result, and the system messages after it)
+    may hold `@tool` lines; after n tool results since that prompt, line n+1 is called; without a
+    line left, or without any, the answer is text that quotes what was received. Raises BadRequest.
     """
     messages = _messages(document)
-    prompt, results = _last_prompt(messages)
-    directives = list(_directives("\n".join(prompt)))
+    prompt, notes, results = _last_prompt(messages)
+    directives = list(_directives("\n".join([*prompt, *notes])))
     blocks: tuple[Block, ...]
     if len(results) < len(directives):
         name, arguments = directives[len(results)]
@@ -313,18 +313,24 @@ def _messages(document: Any) -> list[dict[str, Any]]:
     return messages
 
 
-def _last_prompt(messages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the text blocks of the last prompt and the texts of the tool results after it."""
+def _last_prompt(
+    messages: list[dict[str, Any]],
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the text blocks of the last prompt and, from after it, the texts of system messages
+    (where agents put what their hooks add to a prompt) and of tool results."""
+    notes: list[str] = []
     results: list[str] = []
     for message in reversed(messages):
-        if message.get("role") != "user":
-            continue
         texts, brought = _split_content(message.get("content"))
-        if brought:
+        if message.get("role") == "system":
+            notes[:0] = texts
+        elif message.get("role") != "user":
+            continue
+        elif brought:
             results[:0] = brought
         elif texts:
-            return texts, results
-    return [], results
+            return texts, notes, results
+    return [], notes, results
 
 
 def _split_content(content: Any) -> tuple[list[str], list[str]]:

@@ -1,0 +1,148 @@
+"""A real Claude Code in its own terminal, as a role of a team: booted, handed a task, reporting."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deck.demo import world as worlds
+from deck.demo.canaries import sightings
+from deck.demo.world import World
+
+pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+
+KEY = "offline-key-0123"
+#: The offline model reads its lines from the prompt; this hook adds the file a prompt names.
+HOOK = r"""
+import json, re, sys
+named = re.search(r"Read (\S+\.md)", json.load(sys.stdin)["prompt"])
+if named:
+    print(open(named.group(1)).read())
+"""
+TEAM = """
+[sphragis]
+enabled = true
+addr = "{addr}"
+
+[[roles]]
+name = "lead"
+command = "{python}"
+args = ["-m", "deck.demo.agent"]
+start = true
+prompt_template = "You lead."
+
+[[roles]]
+name = "coder"
+command = "{claude}"
+args = {args}
+prompt_template = "You write code."
+"""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = worlds.create()
+    yield made
+    assert made.end() == []
+
+
+def start_team(world: World, claude: Path, *args: str) -> None:
+    home = Path(world.env["HOME"])
+    # What a person would have answered in the dialogs of a first run.
+    answered = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
+        "projects": {str(world.repo): {"hasTrustDialogAccepted": True}},
+    }
+    (home / ".claude.json").write_text(json.dumps(answered))
+    (home / "hook.py").write_text(HOOK)
+    hook = {"type": "command", "command": f"{sys.executable} {home / 'hook.py'}"}
+    (home / ".claude").mkdir()
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    (home / ".claude" / "settings.json").write_text(json.dumps(settings))
+    world.env.update(
+        ANTHROPIC_API_KEY=KEY,
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        DISABLE_AUTOUPDATER="1",
+        CLAUDE_CODE_MAX_RETRIES="1",
+        IS_SANDBOX="1",
+        HTTPS_PROXY="http://127.0.0.1:9",
+        NO_PROXY="127.0.0.1,localhost",
+    )
+    team = TEAM.format(
+        addr=world.addr, python=sys.executable, claude=claude, args=json.dumps(list(args))
+    )
+    (world.repo / ".choragos.toml").write_text(team)
+    world.start_gateway()
+    world.start_deck()
+    world.wait(lambda: role(world, "coder")["state"] == "idle", "Claude Code to be ready", 60)
+
+
+def board(world: World) -> dict:
+    return json.loads(world.must("choragos", "board", "--json").out)
+
+
+def role(world: World, name: str) -> dict:
+    return next(row for row in board(world)["roles"] if row["name"] == name)
+
+
+def task(world: World, name: str) -> dict:
+    return next(row for row in board(world)["tasks"] if row["id"] == name)
+
+
+def call(name: str, **arguments: str) -> str:
+    return f"@tool {name} {json.dumps(arguments)}"
+
+
+def test_claude_code_takes_a_task_in_its_terminal_and_reports_it(
+    claude: Path, world: World
+) -> None:
+    start_team(
+        world, claude, "--permission-mode", "acceptEdits", "--allowedTools", "Bash(choragos:*)"
+    )
+    email, phone = (canary.value for canary in world.canaries[:2])
+    target = world.repo / "contact.txt"
+    text = f"{email}\n{phone}\n"
+    work = "\n".join(
+        [
+            "Save the contact.",
+            call("Write", file_path=str(target), content=text),
+            call(
+                "Bash",
+                command="choragos work-done --id T1 --task 'T1: saved'",
+                description="report",
+            ),
+        ]
+    )
+    world.must("choragos", "delegate", "--to", "coder", "--task", work)
+    world.wait(lambda: task(world, "T1")["state"] == "reported", "T1 to be reported", 60)
+    assert target.read_text() == text
+    assert sightings(world.record.read_bytes(), world.canaries) == []
+    assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
+    used = next(row for row in board(world)["usage"] if row["role"] == "coder")
+    assert used["in"] > 0
+    world.must("sphragis", "verify", str(world.gateway_home / "ledger"))
+
+
+def test_a_permission_question_is_shown_and_nothing_is_typed_into_it(
+    claude: Path, world: World
+) -> None:
+    start_team(world, claude, "--permission-mode", "default")
+    ask = call("Bash", command="touch asked.txt", description="make a file")
+    world.must("choragos", "delegate", "--to", "coder", "--task", f"Make it.\n{ask}")
+    blocked = world.wait(
+        lambda: row if (row := role(world, "coder"))["state"] == "blocked" else None,
+        "Claude Code to ask for permission",
+        60,
+    )
+    assert "touch asked.txt" in blocked["question"]
+    world.must("choragos", "delegate", "--to", "coder", "--task", "Something else.")
+    with pytest.raises(worlds.NotSo):
+        world.wait(lambda: task(world, "T2")["state"] != "queued", "a typed task", 5)
+    assert role(world, "coder")["state"] == "blocked"
+    assert not (world.repo / "asked.txt").exists()
