@@ -14,11 +14,17 @@ import base64
 import binascii
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.wire.anthropic_stream import AnthropicStream, usage_from
+from gateway.wire.anthropic_stream import (
+    SIGNED_TEXT,
+    AnthropicStream,
+    is_blob,
+    signed_text,
+    usage_from,
+)
 from gateway.wire.base import (
     Location,
     OpaqueAction,
@@ -27,8 +33,11 @@ from gateway.wire.base import (
     StreamTransformer,
     TextRedactor,
     Usage,
+    Vouched,
     WireRefused,
     WireReport,
+    ignore_signed,
+    nothing_vouched,
     words,
 )
 from gateway.wire.errors import Family, error_body
@@ -90,7 +99,9 @@ _ID_SHAPE: Final = re.compile(
 _SEALED: Final = frozenset(
     ("signature", "encrypted_content", "encrypted_index", "encrypted_stdout")
 )
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*+={0,2}+[\r\n]*+")
+#: Seals this long pass unread; in a shorter one a key or number could pose as one. Those of the
+#: provider seen so far have 100 characters and more, and random ones hold nothing to find.
+SHORTEST_SEAL: Final = 200
 
 #: Tags: lower-case words out of a fixed set of the API. Anything else under these names is text.
 _TAGS: Final = frozenset(("type", "role", "ttl", "media_type"))
@@ -159,6 +170,7 @@ class AnthropicMessages:
         *,
         opaque: OpaqueAction = OpaqueAction.PASS,
         report: WireReport | None = None,
+        vouched: Vouched = nothing_vouched,
     ) -> Any:
         """Return the request redacted; the input is not changed. Raises WireRefused."""
         if not isinstance(document, dict):
@@ -167,7 +179,7 @@ class AnthropicMessages:
                 "The body is JSON but not an object; send one JSON object as the API describes.",
             )
         note = redactor.opaque if isinstance(redactor, OpaqueRedactor) else None
-        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport(), note)
+        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport(), note, vouched)
         return walk.fields(document, Location())
 
     def model_of(self, document: Any) -> str:
@@ -192,9 +204,18 @@ class AnthropicMessages:
         """Return an answer or error restored, except in what the provider signed."""
         return restore_node(document, restore)
 
-    def new_stream(self, restorers: RestorerFactory) -> StreamTransformer:
+    def signed_texts(self, document: Any) -> Iterator[tuple[str, str]]:
+        """Yield thinking and compaction texts with what the provider signed them with."""
+        content = document.get("content") if isinstance(document, dict) else None
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and (found := signed_text(block)) is not None:
+                yield found
+
+    def new_stream(
+        self, restorers: RestorerFactory, signed: Callable[[str, str], None] = ignore_signed
+    ) -> StreamTransformer:
         """Return the transformer of one event stream."""
-        return AnthropicStream(restorers, restore_node)
+        return AnthropicStream(restorers, restore_node, signed)
 
     def error_body(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:
         """Return `{"type":"error", ...}`."""
@@ -236,8 +257,10 @@ class _RequestWalk:
         opaque: OpaqueAction,
         report: WireReport,
         note: Callable[[str], None] | None,
+        vouched: Vouched,
     ) -> None:
         self._scan = scanner
+        self._vouched = vouched
         self._note = note
         self._opaque = opaque
         self._report = report
@@ -309,8 +332,17 @@ class _RequestWalk:
         if not isinstance(kind, str) or kind not in BLOCK_TYPES:
             raise _unknown_block(place)
         sealed = _sealed_members(kind, block)
-        if sealed:
+        signed = signed_text(block)
+        if signed is None or not self._vouched(*signed):
+            # Not what a model thought behind this gateway: somebody's text, read like any other.
+            sealed = tuple(
+                name
+                for name in sealed
+                if name != SIGNED_TEXT.get(kind) and len(block[name]) >= SHORTEST_SEAL
+            )
+        if kind == "redacted_thinking" or sealed:
             self._report.signed_parts += 1
+        if sealed:
             # Members keep their order; what the provider signed goes back exactly as it came.
             scanned = self.fields({**block, **dict.fromkeys(sealed, None)}, place)
             return {**scanned, **{name: block[name] for name in sealed}}
@@ -323,9 +355,10 @@ class _RequestWalk:
             return value
         if name in _IDS and _ID_SHAPE.fullmatch(value):
             return value
-        if name in _SEALED and _is_blob(value):
+        if name in _SEALED and is_blob(value):
             self._report.signed_parts += 1
-            return value
+            if len(value) >= SHORTEST_SEAL:
+                return value
         if name == "model" and _MODEL_SHAPE.fullmatch(value):
             return value
         if name in _URLS:
@@ -365,7 +398,7 @@ class _RequestWalk:
         """Return base64 data: text decoded, scanned and encoded again; binary by policy."""
         media_type = media_type.lower()
         binary = media_type.startswith(("image/", "audio/", "video/")) or "pdf" in media_type
-        if not (binary and _is_base64(data) and _BINARY.match(_decoded(data[:64]) or b"")):
+        if not (binary and is_blob(data) and _BINARY.match(_decoded(data[:64]) or b"")):
             raw = _decoded(data)
             if raw is None:
                 raise WireRefused(
@@ -409,23 +442,15 @@ def _unknown_block(place: Location) -> WireRefused:
 def _sealed_members(kind: str, block: dict[str, Any]) -> tuple[str, ...]:
     """Return the members of a block that the provider signed or encrypted, if it did."""
     names: tuple[str, ...] = ()
-    if kind == "thinking" and _is_blob(block.get("signature")):
+    if kind == "thinking" and is_blob(block.get("signature")):
         names = ("thinking", "signature")
-    elif kind == "redacted_thinking" and _is_blob(block.get("data")):
+    elif kind == "redacted_thinking" and is_blob(block.get("data")):
         names = ("data",)
     elif kind == "compaction" and any(
-        _is_blob(block.get(name)) for name in ("signature", "encrypted_content")
+        is_blob(block.get(name)) for name in ("signature", "encrypted_content")
     ):
         names = ("content", "encrypted_content", "signature")
     return tuple(name for name in names if isinstance(block.get(name), str))
-
-
-def _is_blob(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and _is_base64(value)
-
-
-def _is_base64(value: str) -> bool:
-    return _BASE64.fullmatch(value) is not None
 
 
 def _as_text(raw: bytes, media_type: str) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ Usage is the maximum of each cumulative count over the events. Pure; one object 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +22,18 @@ _PIECES: Final = {"text_delta": "text", "input_json_delta": "partial_json"}
 
 #: Delta types that are whole in themselves.
 _WHOLE: Final = frozenset(("citations_delta",))
+
+#: The readable member of a block that its provider signs or seals.
+SIGNED_TEXT: Final = {"thinking": "thinking", "compaction": "content"}
+#: Where the seal is, first found first.
+_SEALS: Final = ("signature", "encrypted_content")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*+={0,2}+[\r\n]*+")
+#: Deltas that make up a signed block, with the member each adds to.
+_SIGNED_DELTAS: Final = {
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+    "compaction_delta": ("content", "content"),
+}
 
 #: Longest error type word kept for records.
 _MAX_WORD: Final = 48
@@ -43,6 +56,19 @@ def usage_from(value: Any) -> Usage:
         count("cache_creation_input_tokens"),
         count("cache_read_input_tokens"),
     )
+
+
+def is_blob(value: Any) -> bool:
+    """Tell whether a value is a base64 text, as seals are; nothing readable hides in one."""
+    return isinstance(value, str) and value != "" and _BASE64.fullmatch(value) is not None
+
+
+def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
+    """Return a block's readable signed text and its seal, or None when it has not both."""
+    kind = block.get("type")
+    text = block.get(SIGNED_TEXT[kind]) if isinstance(kind, str) and kind in SIGNED_TEXT else None
+    seal = next((block[name] for name in _SEALS if is_blob(block.get(name))), None)
+    return (text, seal) if isinstance(text, str) and text and seal is not None else None
 
 
 class _Run:
@@ -87,7 +113,10 @@ class AnthropicStream:
         self,
         restorers: RestorerFactory,
         restore_node: Callable[[Any, Callable[[str], str]], Any],
+        signed: Callable[[str, str], None],
     ) -> None:
+        self._signed = signed
+        self._sealing: dict[int, dict[str, Any]] = {}
         self._restorers = restorers
         self._restore_node = restore_node
         self._parser = SseParser()
@@ -170,6 +199,8 @@ class AnthropicStream:
         index, block = document.get("index"), document.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
             return raw
+        if block.get("type") in SIGNED_TEXT:
+            self._sealing[index] = dict(block)
         before = self._flush(index)
         text = block.get("text")
         if block.get("type") == "text" and isinstance(text, str):
@@ -184,6 +215,7 @@ class AnthropicStream:
         if not isinstance(index, int) or not isinstance(delta, dict):
             return raw
         kind = delta.get("type")
+        self._seal(index, kind, delta)
         if kind in _WHOLE:
             changed = {**document, "delta": self._restored(delta)}
             return self._changed(event, document, changed, raw)
@@ -199,7 +231,24 @@ class AnthropicStream:
 
     def _stop(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
         index = document.get("index")
-        return (self._flush(index) if isinstance(index, int) else b"") + raw
+        if not isinstance(index, int):
+            return raw
+        found = signed_text(self._sealing.pop(index, {}))
+        if found is not None:
+            self._signed(*found)
+        return self._flush(index) + raw
+
+    def _seal(self, index: int, kind: Any, delta: dict[str, Any]) -> None:
+        """Gather what belongs to a signed block, to know it when it comes back."""
+        block = self._sealing.get(index)
+        if block is None or kind not in _SIGNED_DELTAS:
+            return
+        source, target = _SIGNED_DELTAS[kind]
+        before, piece = block.get(target), delta.get(source)
+        if isinstance(piece, str):
+            block[target] = (before if isinstance(before, str) else "") + piece
+        if kind == "compaction_delta" and isinstance(delta.get("encrypted_content"), str):
+            block["encrypted_content"] = delta["encrypted_content"]
 
     def _whole(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
         return self._flush_all() + self._changed(event, document, self._restored(document), raw)

@@ -8,7 +8,7 @@ Implemented by the format modules, called by the scanning workers and the pipeli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
@@ -93,6 +93,19 @@ class Usage:
             max(self.cache_creation, other.cache_creation),
             max(self.cache_read, other.cache_read),
         )
+
+
+#: Tells whether a text with this signature is one the provider handed out through this gateway.
+Vouched = Callable[[str, str], bool]
+
+
+def nothing_vouched(_text: str, _signature: str) -> bool:
+    """Take all signed text for somebody's own, which is then scanned."""
+    return False
+
+
+def ignore_signed(_text: str, _signature: str) -> None:
+    """Take no note of signed text."""
 
 
 class TextRedactor(Protocol):
@@ -202,8 +215,10 @@ class WireFormat(Protocol):
         *,
         opaque: OpaqueAction = OpaqueAction.PASS,
         report: WireReport | None = None,
+        vouched: Vouched = nothing_vouched,
     ) -> Any:
-        """Return the document with all text redacted. Raises WireRefused."""
+        """Return the document with all text redacted; signed text that is not `vouched` for is
+        text like any other. Raises WireRefused."""
         ...
 
     def model_of(self, document: Any) -> str:
@@ -226,8 +241,15 @@ class WireFormat(Protocol):
         """Return a whole answer (or error body) with `restore` applied to its text."""
         ...
 
-    def new_stream(self, restorers: RestorerFactory) -> StreamTransformer:
-        """Return the transformer of one streamed answer."""
+    def signed_texts(self, document: Any) -> Iterator[tuple[str, str]]:
+        """Yield the readable texts a whole answer holds under a signature, with the signature."""
+        ...
+
+    def new_stream(
+        self, restorers: RestorerFactory, signed: Callable[[str, str], None] = ignore_signed
+    ) -> StreamTransformer:
+        """Return the transformer of one streamed answer. It calls `signed(text, signature)` for
+        each text under a signature before the bytes that end it are returned."""
         ...
 
     def error_body(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:

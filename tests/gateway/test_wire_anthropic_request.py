@@ -285,10 +285,38 @@ def test_what_the_provider_signed_goes_back_byte_for_byte(block: dict[str, Any])
     document = {"messages": [{"role": "assistant", "content": [block]}]}
     report = WireReport()
     redactor = FakeRedactor()
-    out = FORMAT.redact_request(document, redactor, report=report)
+    out = FORMAT.redact_request(document, redactor, report=report, vouched=lambda *_: True)
     assert dumps(out) == dumps(document)
     assert report.signed_parts == 1
     assert not redactor.originals
+
+
+@pytest.mark.parametrize(("kind", "member"), [("thinking", "thinking"), ("compaction", "content")])
+def test_signed_text_that_nobody_vouches_for_is_read_like_any_other(kind: str, member: str) -> None:
+    block = {"type": kind, member: f"see {C}", "signature": "c2lnbmVk"}
+    asked: list[tuple[str, str]] = []
+
+    def vouched(text: str, signature: str) -> bool:
+        asked.append((text, signature))
+        return False
+
+    document = {"messages": [{"role": "assistant", "content": [block]}]}
+    out = FORMAT.redact_request(document, FakeRedactor(), vouched=vouched)
+    assert C not in dumps(out).decode()
+    assert out["messages"][0]["content"][0]["signature"] == "c2lnbmVk"
+    assert asked == [(f"see {C}", "c2lnbmVk")]
+
+
+def test_signed_text_in_which_nothing_is_found_keeps_its_bytes_vouched_for_or_not() -> None:
+    block = {"type": "thinking", "thinking": "plain  text\n", "signature": "EqQB" * 99}
+    document = {"messages": [{"role": "assistant", "content": [block]}]}
+    assert dumps(FORMAT.redact_request(document, FakeRedactor())) == dumps(document)
+
+
+def test_a_short_seal_cannot_carry_what_the_redactor_would_find() -> None:
+    block = {"type": "thinking", "thinking": "", "signature": C}
+    document = {"messages": [{"role": "assistant", "content": [block]}]}
+    assert C not in dumps(FORMAT.redact_request(document, FakeRedactor())).decode()
 
 
 @pytest.mark.parametrize(

@@ -426,3 +426,38 @@ def test_the_depth_of_a_place_is_the_number_of_open_strings(text: str, depth: in
     for char in text:
         place.feed(char)
     assert place.depth == depth
+
+
+def test_signed_texts_are_told_before_the_bytes_that_end_them_and_match_the_whole_answer() -> None:
+    events = [
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "thinking_delta", "thinking": "let me "},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "thinking_delta", "thinking": "see"},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "signature_delta", "signature": "EqQB"},
+        },
+        {"type": "content_block_stop", "index": 0},
+    ]
+    told: list[tuple[str, str]] = []
+    transformer = FORMAT.new_stream(restorers(ORIGINALS), lambda *pair: told.append(pair))
+    for event in events[:-1]:
+        transformer.feed(serialise(str(event["type"]), dumps(event).decode()))
+    assert told == []
+    transformer.feed(serialise("content_block_stop", dumps(events[-1]).decode()))
+    assert told == [("let me see", "EqQB")]
+    whole = {"content": [{"type": "thinking", "thinking": "let me see", "signature": "EqQB"}]}
+    assert list(FORMAT.signed_texts(whole)) == told
