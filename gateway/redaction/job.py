@@ -1,7 +1,7 @@
 """What goes into a scanning worker and what comes out.
 
-Values only; the same classes on both sides of the process border. Invariant: `ScanRefused` carries a
-code for machines and a sentence for people, and never a value from the call.
+Values only; the same classes on both sides of the process border. Invariant: `ScanRefused`
+carries a code for machines and a sentence for people, and never a value from the call.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True)
 class ScanJob:
     """One call to scan. `wire` names the format ("anthropic.messages"), `body` is as received
-    under `content_encoding`, `scope` is the role, `extra` holds named texts beside the body (header
-    values, query), `taken` the tokens the vault reported as another value's (see `vault.TokenTaken`).
+    under `content_encoding`, `scope` is the role, `extra` holds named texts beside the body
+    (header values, query), `taken` the tokens the vault reported as another value's (see
+    `vault.TokenTaken`).
     """
 
     wire: str
@@ -27,8 +28,9 @@ class ScanJob:
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """`body` is written anew from the scanned structure. `counts` is finds by kind (body only),
-    `originals` token to value for what may be given back, `extra_hits` the names of `extra` in which
-    something was found, `opaque` unreadable parts by media type, `scan_us` time spent scanning."""
+    `originals` token to value for what may be given back, `extra_hits` the names of `extra` in
+    which something was found, `opaque` unreadable parts by media type, `scan_us` time spent
+    scanning."""
 
     body: bytes = field(repr=False)
     counts: dict[str, int]

@@ -24,9 +24,10 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Action(StrEnum):
-    """What to do with a value: replace it by its token, hide it for good, refuse the call, let it be."""
+    """What to do with a value: replace it by its token, hide it for good, refuse the call, let it
+    be."""
 
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105 - a policy word
     MASK = "mask"
     REFUSE = "refuse"
     ALLOW = "allow"
@@ -35,14 +36,14 @@ class Action(StrEnum):
 class Opaque(StrEnum):
     """Bytes nobody can read as text (images, PDFs): refuse the call, or pass and record them."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a policy word
     REFUSE = "refuse"
 
 
 class Answers(StrEnum):
     """New values in a provider's answer: left as they are."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a policy word
 
 
 class PolicyError(Exception):
@@ -73,7 +74,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One loaded policy; `text` is the file as read, `digest` its sha256 in hex (with the terms)."""
+    """One loaded policy; `text` is the file, `digest` its sha256 in hex (with the terms)."""
 
     id: str
     version: str
@@ -114,7 +115,8 @@ def load_policy(path: Path | None = None) -> Policy:
         text = path.expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(
-            f"The policy file {path} cannot be read ({_reason(error)}); correct the path or the file."
+            f"The policy file {path} cannot be read ({_reason(error)}); "
+            "correct the path or the file."
         ) from None
     return parse_policy(text, source=str(path), directory=path.expanduser().parent)
 
@@ -231,7 +233,8 @@ def read_terms(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(
-            f"The terms file {path} cannot be read ({_reason(error)}); correct the path or the file."
+            f"The terms file {path} cannot be read ({_reason(error)}); "
+            "correct the path or the file."
         ) from None
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 

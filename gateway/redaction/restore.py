@@ -1,11 +1,11 @@
 """Putting originals back in place of tokens, in whole texts and in streams.
 
-Pure: `lookup` answers from memory. Invariants: for any chunking the output equals restoring the whole
-text; a token the lookup does not know stays as it is; text that cannot become a token is never
-held back, and what is held is at most `MAX_TOKEN` characters. A restored value is never looked at
-again, so a value that looks like a token cannot pull out another.
-Text inside a JSON string needs its originals escaped: there the lookup escapes them, once per string
-around the token, as the wire format knows (`gateway.wire.nesting`). Used by the pipeline.
+Pure: `lookup` answers from memory. Invariants: for any chunking the output equals restoring the
+whole text; a token the lookup does not know stays as it is; text that cannot become a token is
+never held back, and what is held is at most `MAX_TOKEN` characters. A restored value is never
+looked at again, so a value that looks like a token cannot pull out another. Text inside a JSON
+string needs its originals escaped: there the lookup escapes them, once per string around the
+token, as the wire format knows (`gateway.wire.nesting`). Used by the pipeline.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Code points `start` (inclusive) to `end` (exclusive); score 0 to 1; `rule` names the finder."""
+    """Code points `start` (inclusive) to `end` (exclusive); score 0 to 1; `rule` names the
+    finder."""
 
     start: int
     end: int
@@ -43,7 +44,8 @@ def resolve(spans: Iterable[Span]) -> list[Span]:
 
 
 def cut_out(spans: Sequence[Span], holes: Sequence[tuple[int, int]], text: str) -> list[Span]:
-    """Remove `holes` (sorted, disjoint) from `spans`; pieces without a letter or digit are dropped."""
+    """Remove `holes` (sorted, disjoint) from `spans`; pieces without a letter or digit are
+    dropped."""
     if not holes:
         return list(spans)
     pieces: list[Span] = []

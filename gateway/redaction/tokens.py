@@ -13,11 +13,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-#: Crockford's base 32 in lower case: no i, l, o, u, so a model that copies it has little to confuse.
+#: Crockford's base 32 in lower case: no i, l, o, u, so a model that copies it has little to
+#: confuse.
 ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _BODY: Final = "[0-9a-hjkmnp-tv-z]"
 
-#: Lengths a token's body may have: 40 bits, and longer ones for values whose shorter token is taken.
+#: Lengths a token's body may have: 40 bits, and longer ones for values whose shorter token is
+#: taken.
 LENGTHS: Final = (8, 12, 16)
 
 #: Longest kind name; bounds what a stream may hold back.

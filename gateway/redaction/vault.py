@@ -1,11 +1,11 @@
 """The vault: which original a token stands for, sealed on disk.
 
 Owns one SQLite database (through SQLAlchemy, so that another database needs no new code) and the
-memory of what it read. Guarantees: `put` returns only after the mapping is on disk and would survive
-a kill -9 or a power cut; an original is readable only with the key, and only as the original of its
-own scope and token (they are authenticated with it); a token never changes its original.
-Blocking work runs in one thread of the vault's own; `view` answers from memory, for streams.
-Called by the pipeline: `load` and `put` before forwarding, `view` while restoring.
+memory of what it read. Guarantees: `put` returns only after the mapping is on disk and would
+survive a kill -9 or a power cut; an original is readable only with the key, and only as the
+original of its own scope and token (they are authenticated with it); a token never changes its
+original. Blocking work runs in one thread of the vault's own; `view` answers from memory, for
+streams. Called by the pipeline: `load` and `put` before forwarding, `view` while restoring.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ _facts: Final = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
-#: First byte of every sealed value; the rest is a 12-byte nonce and AES-256-GCM ciphertext with tag.
+#: First byte of every sealed value; the rest is a 12-byte nonce and AES-256-GCM ciphertext with
+#: tag.
 _FORMAT: Final = b"\x01"
 _NONCE: Final = 12
 _KEY_CHECK: Final = "key_check"
@@ -277,7 +278,7 @@ class Vault:
         except VaultError:
             raise VaultError(
                 f"The key does not belong to the vault {self._path}; use the key it was made with "
-                f"({KEY_VARIABLE} or {self._keyfile}), or move the vault away to start an empty one."
+                f"({KEY_VARIABLE} or {self._keyfile}), or move the vault away to start anew."
             ) from None
 
     def _refuse_foreign_file(self) -> None:

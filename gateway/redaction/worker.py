@@ -1,8 +1,8 @@
 """The program a scanning worker process runs: read a job, scan it, answer; until the pipe ends.
 
-Owns the worker's side of `frames`. Invariant: the process never outlives the gateway: it ends at the
-end of its pipe, and on Linux the kernel kills it when the gateway dies while it is scanning. Nothing
-from a call is ever printed. Started by `workers`.
+Owns the worker's side of `frames`. Invariant: the process never outlives the gateway: it ends at
+the end of its pipe, and on Linux the kernel kills it when the gateway dies while it is scanning.
+Nothing from a call is ever printed. Started by `workers`.
 """
 
 from __future__ import annotations

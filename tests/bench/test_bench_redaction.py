@@ -24,7 +24,8 @@ def mixed_text(size: int) -> str:
     library = Path(sysconfig.get_path("stdlib"))
     code = "".join((library / f"{n}.py").read_text() for n in ("argparse", "inspect", "typing"))
     line = (
-        "2026-03-01T10:11:12Z INFO login ok user=jane{0}@corp.example ip=81.2.{0}.142 tel +44 20 7946 0{0}\n"
+        "2026-03-01T10:11:12Z INFO login ok user=jane{0}@corp.example ip=81.2.{0}.142 "
+        "tel +44 20 7946 0{0}\n"
         "DB_PASSWORD=x{0}kk2zz\n"
     )
     parts = []
@@ -56,11 +57,17 @@ def test_the_rules_are_many_times_faster_than_the_stock_recognizers() -> None:
     detector.find(text[:20_000])
     ours = seconds(lambda: [detector.find(block) for block in blocks])
     # The stock e-mail recognizer is left out: it reaches for the network.
-    stock = [CreditCardRecognizer(), IbanRecognizer(), IpRecognizer(), PhoneRecognizer(), UsSsnRecognizer()]  # fmt: skip
+    stock = [
+        CreditCardRecognizer(),
+        IbanRecognizer(),
+        IpRecognizer(),
+        PhoneRecognizer(),
+        UsSsnRecognizer(),
+    ]
     few = blocks[:10]
     theirs = seconds(
         lambda: [r.analyze(b, r.supported_entities, None) for r in stock for b in few]
-    ) * (len(blocks) / len(few))  # fmt: skip
+    ) * (len(blocks) / len(few))
 
     cache = SpanCache()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -122,7 +123,9 @@ FOUND = [
     ("SECRET", "POSTGRES_PASSWORD: «hunter2x»  # local"),
     ("SECRET", "- DB_PASS=«hunter2x»"),
     ("SECRET", "password = «hunter2x»"),
-    ("SECRET", "passphrase: \"«correct horse battery staple»\""),
+    ("SECRET", "  - name: DB_PASSWORD\n    value: «hunter2x»\n"),
+    ("SECRET", '{"name": "API_TOKEN", "value": "«aZ9bY8cX7dW6eV5»"}'),
+    ("SECRET", 'passphrase: "«correct horse battery staple»"'),
     # headers and URLs
     ("SECRET", "Authorization: Basic «YWxhZGRpbjpvcGVuc2VzYW1l»"),
     ("SECRET", "curl -H 'Authorization: Bearer «mF_9.B5f-4.1JqM9xx»'"),
@@ -132,36 +135,110 @@ FOUND = [
     ("SECRET", "redis://:«s3cr3t-redis»@cache:6379/0"),
     ("SECRET", "https://anna:«x9kk2zz»@git.corp.example/repo.git"),
     ("SECRET", "amqp://app:«I2-^E34O!drybNDA»@mq.corp.example"),
-]  # fmt: skip
+]
 
 LEFT_ALONE = [
-    "git@github.com:owner/repo.git", "git clone ssh://git@github.com/owner/repo", "@app.route('/x')",
-    "react@18.2.0", "x = a @ b.T", "logo@2x.png", "anna@localhost", "user@example.com",
-    "rsync x anna@host.corp.example:/var/www", "y = self.a@self.b.dot(c)", "getty@tty1.service",
-    "2024-01-15 12:30:45", "1700000000", "1700000000123", "v1.2.3.4", "id 550e8400-e29b-41d4-a716-446655440000",
-    "0x12345678", "line 1234567", "12345678901234567890", "3.14159265358979", "1992-08-04T11:12:05.624145",
-    "sha1 5937b245150d4d2c530a3871905c6ba39dcdcb23", "total 1 234 567", "1234-5678", "10.0.19041.1",
-    "4111 1111 1111 1112", "1700000000000", "5555555555554444555555", "x = 4005415423578",
-    "GB82 WEST 1234 5698 7654 33", "ST25DV04KIE8F", "GB82WEST1234569876543200",
-    "000-12-3456", "666-12-3456", "900-12-3456", "123-45-67890",
-    "127.0.0.1", "0.0.0.0", "10.1.2.3", "192.168.1.1", "255.255.255.0", "::1", "fe80::1", "std::vector",
-    "a::b", "12:30:45", "00:1a:2b:3c:4d:5e", "Chrome/91.0.4472.124", "version = '1.2.3.4'", "pkg==1.2.3.4",
-    "1.3.6.1.4.1.311", "81.2.69.0/24",
-    "token = get_token()", "token = self.get_token(request)", 'password = os.environ["DB_PASSWORD"]',
-    "password=None, token=None", "secret: true", "api_key: ${{ secrets.API_KEY }}", "DB_PASSWORD=changeme",
-    "PASSWORD=${DB_PASSWORD}", "password: {{ vault_password }}", "password: <password>", "token: Token = next(tokens)",
-    "PASSWORD_RESET_TIMEOUT_DAYS = 3", "if token == tokenize.NAME:", "password: str = Field(..., min_length=8)",
-    "Authorization: Bearer $TOKEN", "max_tokens: 4096", "token_count = 17", "const token = req.headers['x-token'];",
-    'SECRET_KEY = config("SECRET_KEY")', "password: string;", "let password = state.password;",
-    '"password": "Enter your password"', "secretName: my-app-tls", "password = getpass.getpass()",
-    "token = tokens[0]", "sk_test_ = prefix", "passwd = _raw_input(prompt)", 'f"password={password}"',
-    "postgres://app:${DB_PASSWORD}@db/app", "https://user:password@host/", "next_page_token = 'abc'",
-    "public_key = 'MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'", "API_KEY=your-api-key-here", "password=********",
-    "basic auth is used", "the bearer of this letter", "def reset_password(token: str) -> None:",
-    "-----BEGIN PRIVATE KEY-----", '"-----BEGIN RSA PRIVATE KEY-----" in text', "sk-loading-indicator-large",
-    '"integrity": "sha512-' + "aB3" * 28 + 'aB=="', "password_hash = bcrypt(password)", "tokenizer = AutoTokenizer",
-    "token_type: bearer", "secret_key_base: <%= ENV['X'] %>", "pass: 3, fail: 0", "tests pass: all",
-]  # fmt: skip
+    "git@github.com:owner/repo.git",
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db, key: password}",
+    "git clone ssh://git@github.com/owner/repo",
+    "@app.route('/x')",
+    "react@18.2.0",
+    "x = a @ b.T",
+    "logo@2x.png",
+    "anna@localhost",
+    "user@example.com",
+    "rsync x anna@host.corp.example:/var/www",
+    "y = self.a@self.b.dot(c)",
+    "getty@tty1.service",
+    "2024-01-15 12:30:45",
+    "1700000000",
+    "1700000000123",
+    "v1.2.3.4",
+    "id 550e8400-e29b-41d4-a716-446655440000",
+    "0x12345678",
+    "line 1234567",
+    "12345678901234567890",
+    "3.14159265358979",
+    "1992-08-04T11:12:05.624145",
+    "sha1 5937b245150d4d2c530a3871905c6ba39dcdcb23",
+    "total 1 234 567",
+    "1234-5678",
+    "10.0.19041.1",
+    "4111 1111 1111 1112",
+    "1700000000000",
+    "5555555555554444555555",
+    "x = 4005415423578",
+    "GB82 WEST 1234 5698 7654 33",
+    "ST25DV04KIE8F",
+    "GB82WEST1234569876543200",
+    "000-12-3456",
+    "666-12-3456",
+    "900-12-3456",
+    "123-45-67890",
+    "127.0.0.1",
+    "0.0.0.0",
+    "10.1.2.3",
+    "192.168.1.1",
+    "255.255.255.0",
+    "::1",
+    "fe80::1",
+    "std::vector",
+    "a::b",
+    "12:30:45",
+    "00:1a:2b:3c:4d:5e",
+    "Chrome/91.0.4472.124",
+    "version = '1.2.3.4'",
+    "pkg==1.2.3.4",
+    "1.3.6.1.4.1.311",
+    "81.2.69.0/24",
+    "token = get_token()",
+    "token = self.get_token(request)",
+    'password = os.environ["DB_PASSWORD"]',
+    "password=None, token=None",
+    "secret: true",
+    "api_key: ${{ secrets.API_KEY }}",
+    "DB_PASSWORD=changeme",
+    "PASSWORD=${DB_PASSWORD}",
+    "password: {{ vault_password }}",
+    "password: <password>",
+    "token: Token = next(tokens)",
+    "PASSWORD_RESET_TIMEOUT_DAYS = 3",
+    "if token == tokenize.NAME:",
+    "password: str = Field(..., min_length=8)",
+    "Authorization: Bearer $TOKEN",
+    "max_tokens: 4096",
+    "token_count = 17",
+    "const token = req.headers['x-token'];",
+    'SECRET_KEY = config("SECRET_KEY")',
+    "password: string;",
+    "let password = state.password;",
+    '"password": "Enter your password"',
+    "secretName: my-app-tls",
+    "password = getpass.getpass()",
+    "token = tokens[0]",
+    "sk_test_ = prefix",
+    "passwd = _raw_input(prompt)",
+    'f"password={password}"',
+    "postgres://app:${DB_PASSWORD}@db/app",
+    "https://user:password@host/",
+    "next_page_token = 'abc'",
+    "public_key = 'MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A'",
+    "API_KEY=your-api-key-here",
+    "password=********",
+    "basic auth is used",
+    "the bearer of this letter",
+    "def reset_password(token: str) -> None:",
+    "-----BEGIN PRIVATE KEY-----",
+    '"-----BEGIN RSA PRIVATE KEY-----" in text',
+    "sk-loading-indicator-large",
+    '"integrity": "sha512-' + "aB3" * 28 + 'aB=="',
+    "password_hash = bcrypt(password)",
+    "tokenizer = AutoTokenizer",
+    "token_type: bearer",
+    "secret_key_base: <%= ENV['X'] %>",
+    "pass: 3, fail: 0",
+    "tests pass: all",
+]
 
 
 @pytest.mark.parametrize(("kind", "line"), FOUND, ids=[line for _, line in FOUND])
@@ -181,22 +258,57 @@ def test_what_is_no_value_is_left_alone(detector: Detector, line: str) -> None:
 HEX, ALNUM = "0123456789abcdef", "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 KEYS = [
-    ("sk-ant-api03-", ALNUM, 93, "AA"), ("sk-proj-", ALNUM, 120, ""), ("sk-", ALNUM, 48, ""),
-    ("sk-or-v1-", HEX, 64, ""), ("AKIA", UPPER, 16, ""), ("ASIA", UPPER, 16, ""), ("ghp_", ALNUM, 36, ""),
-    ("gho_", ALNUM, 36, ""), ("ghs_", ALNUM, 36, ""), ("github_pat_", ALNUM, 82, ""), ("glpat-", ALNUM, 20, ""),
-    ("xoxb-123456789012-123456789012-", ALNUM, 24, ""), ("xoxp-1-", ALNUM, 60, ""), ("AIza", ALNUM, 35, ""),
-    ("GOCSPX-", ALNUM, 28, ""), ("ya29.", ALNUM, 80, ""), ("SG.", ALNUM, 22, "." + "aB3_" * 10 + "abc"),
-    ("sk_live_", ALNUM, 24, ""), ("rk_live_", ALNUM, 24, ""), ("whsec_", ALNUM, 32, ""), ("hf_", ALNUM, 34, ""),
-    ("npm_", ALNUM, 36, ""), ("pypi-AgEIcHlwaS5vcmc", ALNUM, 80, ""), ("dop_v1_", HEX, 64, ""),
-    ("shpat_", HEX, 32, ""), ("dckr_pat_", ALNUM, 27, ""), ("glsa_", ALNUM, 32, "_a7c0997a"),
-    ("NRAK-", UPPER, 27, ""), ("AGE-SECRET-KEY-1", UPPER, 58, ""), ("lin_api_", ALNUM, 40, ""),
-    ("PMAK-", HEX, 24, "-" + "ab12" * 8 + "ab"), ("hvs.", ALNUM, 90, ""), ("dapi", HEX, 32, ""),
-    ("SK", HEX, 32, ""), ("7815179246:A", ALNUM, 34, ""), ("gsk_", ALNUM, 52, ""), ("xai-", ALNUM, 80, ""),
-    ("r8_", ALNUM, 37, ""), ("nvapi-", ALNUM, 64, ""), ("ATATT3", ALNUM, 180, ""), ("figd_", ALNUM, 40, ""),
-    ("key-", HEX, 32, ""), ("pul-", HEX, 40, ""), ("tskey-auth-", ALNUM, 12, "-" + "aB3x" * 8),
-    ("rubygems_", HEX, 48, ""), ("sntrys_", ALNUM, 80, ""), ("dp.pt.", ALNUM, 43, ""), ("LTAI", ALNUM, 20, ""),
-    ("https://hooks.slack.com/services/T2CKQK3HA/BQBBVVTCU/", ALNUM, 24, ""), ("sbp_", HEX, 40, ""),
-]  # fmt: skip
+    ("sk-ant-api03-", ALNUM, 93, "AA"),
+    ("sk-proj-", ALNUM, 120, ""),
+    ("sk-", ALNUM, 48, ""),
+    ("sk-or-v1-", HEX, 64, ""),
+    ("AKIA", UPPER, 16, ""),
+    ("ASIA", UPPER, 16, ""),
+    ("ghp_", ALNUM, 36, ""),
+    ("gho_", ALNUM, 36, ""),
+    ("ghs_", ALNUM, 36, ""),
+    ("github_pat_", ALNUM, 82, ""),
+    ("glpat-", ALNUM, 20, ""),
+    ("xoxb-123456789012-123456789012-", ALNUM, 24, ""),
+    ("xoxp-1-", ALNUM, 60, ""),
+    ("AIza", ALNUM, 35, ""),
+    ("GOCSPX-", ALNUM, 28, ""),
+    ("ya29.", ALNUM, 80, ""),
+    ("SG.", ALNUM, 22, "." + "aB3_" * 10 + "abc"),
+    ("sk_live_", ALNUM, 24, ""),
+    ("rk_live_", ALNUM, 24, ""),
+    ("whsec_", ALNUM, 32, ""),
+    ("hf_", ALNUM, 34, ""),
+    ("npm_", ALNUM, 36, ""),
+    ("pypi-AgEIcHlwaS5vcmc", ALNUM, 80, ""),
+    ("dop_v1_", HEX, 64, ""),
+    ("shpat_", HEX, 32, ""),
+    ("dckr_pat_", ALNUM, 27, ""),
+    ("glsa_", ALNUM, 32, "_a7c0997a"),
+    ("NRAK-", UPPER, 27, ""),
+    ("AGE-SECRET-KEY-1", UPPER, 58, ""),
+    ("lin_api_", ALNUM, 40, ""),
+    ("PMAK-", HEX, 24, "-" + "ab12" * 8 + "ab"),
+    ("hvs.", ALNUM, 90, ""),
+    ("dapi", HEX, 32, ""),
+    ("SK", HEX, 32, ""),
+    ("7815179246:A", ALNUM, 34, ""),
+    ("gsk_", ALNUM, 52, ""),
+    ("xai-", ALNUM, 80, ""),
+    ("r8_", ALNUM, 37, ""),
+    ("nvapi-", ALNUM, 64, ""),
+    ("ATATT3", ALNUM, 180, ""),
+    ("figd_", ALNUM, 40, ""),
+    ("key-", HEX, 32, ""),
+    ("pul-", HEX, 40, ""),
+    ("tskey-auth-", ALNUM, 12, "-" + "aB3x" * 8),
+    ("rubygems_", HEX, 48, ""),
+    ("sntrys_", ALNUM, 80, ""),
+    ("dp.pt.", ALNUM, 43, ""),
+    ("LTAI", ALNUM, 20, ""),
+    ("https://hooks.slack.com/services/T2CKQK3HA/BQBBVVTCU/", ALNUM, 24, ""),
+    ("sbp_", HEX, 40, ""),
+]
 
 
 @pytest.mark.parametrize(("start", "alphabet", "size", "end"), KEYS, ids=[k[0] for k in KEYS])
@@ -213,9 +325,17 @@ def test_provider_keys_are_found_whole_wherever_they_stand(
 
 
 AROUND = [
-    "{}", "TOKEN={}\n", '"apiKey": "{}",', "key is {}, use it", "a\\n{}\\nb", "failed for {} (403)",
-    "https://x.example/?k={}&y=1", "`{}`", "({})", "x_{}",
-]  # fmt: skip
+    "{}",
+    "TOKEN={}\n",
+    '"apiKey": "{}",',
+    "key is {}, use it",
+    "a\\n{}\\nb",
+    "failed for {} (403)",
+    "https://x.example/?k={}&y=1",
+    "`{}`",
+    "({})",
+    "x_{}",
+]
 
 
 def pem(label: str = "RSA PRIVATE KEY", lines: int = 6, join: str = "\n") -> str:
@@ -311,8 +431,14 @@ def test_terms_match_whole_words_in_any_script_and_case_longest_first() -> None:
     detector = Detector(policy)
     text = "ACME corp and acme, παπαδόπουλοσ ΠΑΠΑΔΌΠΟΥΛΟΣ, jos\u0065\u0301 José c++ guild @Nightjar"
     assert [v for _, v in marked(detector, text)] == [
-        "ACME corp", "acme", "ΠΑΠΑΔΌΠΟΥΛΟΣ", "jose\u0301", "José", "c++ guild", "@Nightjar",
-    ]  # fmt: skip
+        "ACME corp",
+        "acme",
+        "ΠΑΠΑΔΌΠΟΥΛΟΣ",
+        "jose\u0301",
+        "José",
+        "c++ guild",
+        "@Nightjar",
+    ]
     assert marked(detector, "Acmeist Joséphine pacme") == []
 
 
@@ -351,7 +477,8 @@ def test_redaction_by_an_operators_recognizer_is_named_after_its_entity(
         "from presidio_analyzer import Pattern, PatternRecognizer\n"
         "class Plates(PatternRecognizer):\n"
         "    def __init__(self):\n"
-        "        super().__init__('DE_PLATE', patterns=[Pattern('p', r'\\b[A-Z]{1,3}-[A-Z]{2} \\d{1,4}\\b', .6)])\n"
+        "        shape = Pattern('p', r'\\b[A-Z]{1,3}-[A-Z]{2} \\d{1,4}\\b', .6)\n"
+        "        super().__init__('DE_PLATE', patterns=[shape])\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     policy = parse_policy(
@@ -384,7 +511,7 @@ spans = st.lists(
 @given(spans)
 def test_settling_overlaps_loses_no_character_and_leaves_no_overlap(found: list[Span]) -> None:
     settled = resolve(found)
-    assert all(a.end <= b.start for a, b in zip(settled, settled[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(settled))
     covered = {i for s in found for i in range(s.start, s.end)}
     assert covered == {i for s in settled for i in range(s.start, s.end)}
 

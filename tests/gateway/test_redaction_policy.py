@@ -43,15 +43,21 @@ def test_the_base_policy_gives_personal_data_back_and_no_secret() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("opague = 'pass'", "opague"), ("[kinds.EMAIL]\nrestor = true", "kinds.EMAIL.restor"),
+        ("opague = 'pass'", "opague"),
+        ("[kinds.EMAIL]\nrestor = true", "kinds.EMAIL.restor"),
         ("[kinds]\nEMAIL = {action = 'hide'}", "kinds.EMAIL.action"),
-        ("[kinds]\nemail = {action = 'token'}", "'email'"), ("[allow]\nip = ['home']", "'home'"),
-        ("[allow]\nurls = []", "allow.urls"), ("[terms]\npath = 'x'", "terms.path"),
-        ("[kinds.EMAIL]\nrestore = 'yes'", "kinds.EMAIL.restore"), ("opaque = 'maybe'", "maybe"),
-        ("kinds = 3", "kinds"), ("x = = 1", "not valid TOML"), ("answers = 'redact'", "answers"),
+        ("[kinds]\nemail = {action = 'token'}", "'email'"),
+        ("[allow]\nip = ['home']", "'home'"),
+        ("[allow]\nurls = []", "allow.urls"),
+        ("[terms]\npath = 'x'", "terms.path"),
+        ("[kinds.EMAIL]\nrestore = 'yes'", "kinds.EMAIL.restore"),
+        ("opaque = 'maybe'", "maybe"),
+        ("kinds = 3", "kinds"),
+        ("x = = 1", "not valid TOML"),
+        ("answers = 'redact'", "answers"),
         ("[terms]\nfile = '/nonexistent/terms'", "/nonexistent/terms"),
     ],
-)  # fmt: skip
+)
 def test_what_a_policy_cannot_mean_is_an_error_naming_it(text: str, named: str) -> None:
     with pytest.raises(PolicyError) as error:
         policy_of(text)
@@ -105,9 +111,11 @@ def test_the_actions_of_a_policy() -> None:
     card = "[kinds.CARD]\naction = '{}'\nrestore = {}\n"
     token = Tokenizer(b"k" * 32, "r").token("CARD", "7")
     for action, restore, text, originals in [
-        ("token", "true", f"a{token}b{token}", {token: "7"}), ("token", "false", f"a{token}b{token}", {}),
-        ("mask", "true", "a[CARD]b[CARD]", {}), ("allow", "true", "a7b7", {}),
-    ]:  # fmt: skip
+        ("token", "true", f"a{token}b{token}", {token: "7"}),
+        ("token", "false", f"a{token}b{token}", {}),
+        ("mask", "true", "a[CARD]b[CARD]", {}),
+        ("allow", "true", "a7b7", {}),
+    ]:
         redactor = redactor_of(card.format(action, restore), Digits())
         assert redactor.text("a7b7") == text
         assert redactor.originals == originals
@@ -140,9 +148,9 @@ def test_a_block_seen_before_is_not_scanned_again_for_the_same_policy_and_scope(
     assert finder.asked == 1
     redactor_of("opaque = 'pass'", finder, cache).text(text)
     assert finder.asked == 2
-    other = Redactor(
-        finder, Tokenizer(b"k" * 32, "s"), policy_of(""), scope="s", cache=cache
-    ).text(text)
+    other = Redactor(finder, Tokenizer(b"k" * 32, "s"), policy_of(""), scope="s", cache=cache).text(
+        text
+    )
     assert finder.asked == 3
     assert other != first
 
@@ -159,18 +167,22 @@ def test_the_cache_is_bounded_and_holds_no_value() -> None:
 @pytest.mark.parametrize(
     ("encoding", "encode"),
     [
-        ("", bytes), ("identity", bytes), ("gzip", gzip.compress), ("GZip", gzip.compress),
-        ("x-gzip", gzip.compress), ("deflate", zlib.compress),
+        ("", bytes),
+        ("identity", bytes),
+        ("gzip", gzip.compress),
+        ("GZip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("deflate", zlib.compress),
         ("deflate", lambda b: zlib.compressobj(wbits=-15).compress(b) + b""),
         ("gzip, deflate", lambda b: zlib.compress(gzip.compress(b))),
         ("gzip", lambda b: gzip.compress(b[:3]) + gzip.compress(b[3:])),
     ],
-)  # fmt: skip
+)
 def test_bodies_are_decoded(encoding: str, encode: object) -> None:
     body = b'{"a": "' + b"text " * 400 + b'"}'
     assert callable(encode)
     coded = encode(body)
-    if encoding == "deflate" and not coded[:1] == b"\x78":
+    if encoding == "deflate" and coded[:1] != b"\x78":
         coder = zlib.compressobj(wbits=-15)
         coded = coder.compress(body) + coder.flush()
     assert decode_body(coded, encoding) == body
@@ -179,14 +191,19 @@ def test_bodies_are_decoded(encoding: str, encode: object) -> None:
 @pytest.mark.parametrize(
     ("body", "encoding", "code"),
     [
-        (b"x", "br", "unsupported_encoding"), (b"x", "zstd", "unsupported_encoding"),
-        (b"x", "gzip, gzip, gzip", "unsupported_encoding"), (b"x", "gzip", "bad_encoding"),
-        (b"", "gzip", "bad_encoding"), (gzip.compress(b"x" * 99)[:-9], "gzip", "bad_encoding"),
-        (gzip.compress(b"x") + b"tail", "gzip", "bad_encoding"), (zlib.compress(b"x") + b"t", "deflate", "bad_encoding"),
-        (gzip.compress(bytes(2_000_000)), "gzip", "body_too_large"), (bytes(1_000_001), "", "body_too_large"),
+        (b"x", "br", "unsupported_encoding"),
+        (b"x", "zstd", "unsupported_encoding"),
+        (b"x", "gzip, gzip, gzip", "unsupported_encoding"),
+        (b"x", "gzip", "bad_encoding"),
+        (b"", "gzip", "bad_encoding"),
+        (gzip.compress(b"x" * 99)[:-9], "gzip", "bad_encoding"),
+        (gzip.compress(b"x") + b"tail", "gzip", "bad_encoding"),
+        (zlib.compress(b"x") + b"t", "deflate", "bad_encoding"),
+        (gzip.compress(bytes(2_000_000)), "gzip", "body_too_large"),
+        (bytes(1_000_001), "", "body_too_large"),
         (gzip.compress(gzip.compress(bytes(2_000_000))), "gzip, gzip", "body_too_large"),
     ],
-)  # fmt: skip
+)
 def test_bodies_that_cannot_be_decoded_are_refused(body: bytes, encoding: str, code: str) -> None:
     with pytest.raises(ScanRefused) as refused:
         decode_body(body, encoding, limit=1_000_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +20,9 @@ pieces_of_text = st.lists(
     st.one_of(
         st.sampled_from(sorted(KNOWN)),
         st.sampled_from(FOREIGN),
-        st.sampled_from(["[", "]", "[EMAIL", "[EMAIL_", "[EMAIL_0123abcd", "arr[i]", "[[", "_", " "]),
+        st.sampled_from(
+            ["[", "]", "[EMAIL", "[EMAIL_", "[EMAIL_0123abcd", "arr[i]", "[[", "_", " "]
+        ),
         st.text(max_size=8),
     ),
     max_size=12,
@@ -27,7 +31,7 @@ pieces_of_text = st.lists(
 
 def chunked(text: str, cuts: list[int]) -> list[str]:
     edges = [0, *sorted(c % (len(text) + 1) for c in cuts), len(text)]
-    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(edges)]
 
 
 @given(pieces_of_text, st.lists(st.integers(0, 10_000), max_size=20))
@@ -62,4 +66,6 @@ def test_a_restored_value_is_not_looked_at_again() -> None:
     outer = OURS.token("EMAIL", "outer")
     assert restore_text(outer, {outer: f"x {inner}", inner: "never"}) == f"x {inner}"
     restorer = StreamRestorer({outer: "[EMAIL_", inner: "never"})
-    assert restorer.feed(outer) + restorer.feed(inner[7:]) + restorer.flush() == "[EMAIL_" + inner[7:]
+    assert (
+        restorer.feed(outer) + restorer.feed(inner[7:]) + restorer.flush() == "[EMAIL_" + inner[7:]
+    )

@@ -75,7 +75,7 @@ class CardRule(Rule):
                 yield from self._in_run(source.text, run.start(), run.end())
 
     def _in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """A card may have neighbours (`4242 4242 4242 4242 12/27`): try every group as its first."""
+        """A card may have neighbors (`4242 4242 4242 4242 12/27`): any group may be first."""
         groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
         if sum(last - first for first, last in groups) < _SHORTEST:
             return

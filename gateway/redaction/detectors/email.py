@@ -1,8 +1,9 @@
 """E-mail addresses: found at the `@`, so text without one costs a search for one character.
 
-Presidio's own recognizer asks the network for the list of public suffixes; this one checks the shape
-only. Left alone: SSH remotes (`git@github.com:owner/repo`), user and password in URLs (those are
-`secrets`'), decorators and package scopes (`@app.route`, `name@1.2.3`), hosts without a top level.
+Presidio's own recognizer asks the network for the list of public suffixes; this one checks the
+shape only. Left alone: SSH remotes (`git@github.com:owner/repo`), user and password in URLs
+(those are `secrets`'), decorators and package scopes (`@app.route`, `name@1.2.3`), hosts without
+a top level.
 """
 
 from __future__ import annotations

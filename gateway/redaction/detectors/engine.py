@@ -65,7 +65,7 @@ _PRESIDIO_KINDS: Final = {
 
 
 class Detector:
-    """All rules of one policy. Raises PolicyError when an operator's recognizer cannot be loaded."""
+    """All rules of one policy. Raises PolicyError for an operator's recognizer that fails."""
 
     def __init__(self, policy: Policy) -> None:
         self._rules = [rule(policy) for rule in RULES]
@@ -114,11 +114,14 @@ class Detector:
 
 def _foreign(recognizer: EntityRecognizer, text: str) -> Iterator[Span]:
     """An operator's recognizer speaks Presidio; its entity names become kinds."""
-    for result in recognizer.analyze(text, recognizer.supported_entities, None) or ():
+    # No language model runs here; recognizers that need one are not for this engine.
+    nothing: Any = None
+    name = type(recognizer).__name__
+    for result in recognizer.analyze(text, recognizer.supported_entities, nothing) or ():
         kind = _PRESIDIO_KINDS.get(result.entity_type)
         if kind is None:
             kind = _NOT_IN_A_KIND.sub("_", result.entity_type.upper()).strip("_")[:32].rstrip("_")
-        yield Span(result.start, result.end, kind or "CUSTOM", result.score, recognizer.name)
+        yield Span(result.start, result.end, kind or "CUSTOM", result.score, name)
 
 
 def _load(name: str, policy: Policy) -> EntityRecognizer:

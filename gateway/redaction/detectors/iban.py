@@ -1,7 +1,7 @@
 """Bank account numbers (IBAN): country, its length, and the check digits (ISO 13616, mod 97).
 
-Written together or in groups, in capitals or not. The check digits are python-stdnum's; a chip's part
-number that begins like an IBAN fails them.
+Written together or in groups, in capitals or not. The check digits are python-stdnum's; a chip's
+part number that begins like an IBAN fails them.
 """
 
 from __future__ import annotations

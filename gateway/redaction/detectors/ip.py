@@ -162,7 +162,7 @@ def _is_version(text: str, match: re.Match[str]) -> bool:
 
 
 def _v6_end(text: str, match: re.Match[str]) -> int | None:
-    """Where the address ends, when this can be one: a whole word, enough groups, not source code."""
+    """Where the address ends, if it is one: a whole word, enough groups, no source code."""
     end = match.end()
     if text[end : end + 1].isalnum() or text[end : end + 1] == "_":
         return None

@@ -1,7 +1,8 @@
-"""Private keys in armor: PEM, OpenSSH, PGP, PuTTY; whole, cut off at either end, or inside a string.
+"""Private keys in armor: PEM, OpenSSH, PGP, PuTTY; whole, cut off at either end, or inside a
+string.
 
-A mere mention of the armor line (documentation, a parser's source) is no key: some key material must
-follow. Every line of the material is read once, so many BEGIN lines cost no more than one.
+A mere mention of the armor line (documentation, a parser's source) is no key: some key material
+must follow. Every line of the material is read once, so many BEGIN lines cost no more than one.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ _FEWEST: Final = 7
 _MOST: Final = 15
 
 _NANP: Final = re.compile(
-    r"(?:(?:001|1)[ .\-]?)?(?:\([2-9]\d\d\) ?|[2-9]\d\d(?P<sep>[.\- ]))\d{3}(?(sep)(?P=sep)|[.\- ])\d{4}"
+    r"(?:(?:001|1)[ .\-]?)?(?:\([2-9]\d\d\) ?|[2-9]\d\d(?P<sep>[.\- ]))\d{3}"
+    r"(?(sep)(?P=sep)|[.\- ])\d{4}"
 )
 #: A trunk zero and groups: `01 76 42 87 03`, `(06712) 635593`, `07150 21107`, `030/1234567`.
 _TRUNK: Final = re.compile(
@@ -45,7 +46,8 @@ _DATE: Final = re.compile(
 _WORDS: Final = re.compile(
     r"(?:phone|mobile|\bmob\b|\bcell|\btel\b|\btel[.:]|telef|t[ée]l[ée]phone|\bfax|\bcall|\bdial|\bsms\b|"
     r"whats ?app|\bhandy\b|\bhotline|\bm[óo]vil|cellulare|portable|\breach|\bring\b|\bcontact|"
-    r"\bmessages? (?:on|to|at)\b|\bregistered|\btext (?:me|him|her|us|them)|\bdesk:|\boffice:|\bvoicemail|"
+    r"\bmessages? (?:on|to|at)\b|\bregistered|\btext (?:me|him|her|us|them)|\bdesk:|\boffice:|"
+    r"\bvoicemail|"
     r"\bfono|\bnumero\b|rufnummer|\btelnr|msisdn|\bpager|\bhome:|\bwork:|\bnummer:)"
     r"[^\d\r\n]{0,28}(?:\r?\n[ \t]{0,8})?\Z",
     re.IGNORECASE,

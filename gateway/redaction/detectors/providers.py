@@ -1,8 +1,8 @@
 """Keys that say whose they are: a provider's prefix and the shape it gives them.
 
-Each row of the table is a literal every such key holds (searched first, so text without it costs next to
-nothing), the full shape, and the kind. The shapes are those the providers document or print.
-JSON web tokens are here too: their first bytes are always `eyJ`.
+Each row of the table is a literal every such key holds (searched first, so text without it costs
+next to nothing), the full shape, and the kind. The shapes are those the providers document or
+print. JSON web tokens are here too: their first bytes are always `eyJ`.
 """
 
 from __future__ import annotations
@@ -139,14 +139,14 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("azure-sas", "sig=", r"(?<=sig=)[A-Za-z0-9%+/]{40,80}(?:%3D|={1,2})"),
     ("mapbox", "sk.eyJ", r"sk\.eyJ[\w-]{40,200}\.[\w-]{20,40}"),
     ("onepassword", "ops_eyJ", r"ops_eyJ[A-Za-z0-9+/=_-]{100,2000}"),
-    ("onepassword", "A3-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}"),
+    ("onepassword", "A3-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-\w{5})(?:-[A-Z0-9]{5}){3}"),
     ("typeform", "tfp_", r"tfp_[\w.-]{40,70}"),
     ("frame", "fio-u-", r"fio-u-[\w=-]{64}"),
     ("prefect", "pn", r"pn[ub]_[A-Za-z0-9]{36}"),
     ("readme", "rdme_", r"rdme_[0-9a-z]{70}"),
     ("sourcegraph", "sgp_", r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}"),
     ("django", "django-insecure-", r"django-insecure-[^\s\"'`]{40,64}"),
-    ("tailscale", "tskey-", r"tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9]{8,24}-[A-Za-z0-9]{16,48}"),
+    ("tailscale", "tskey-", r"tskey-[a-z]{3,10}-[A-Za-z0-9]{8,24}-[A-Za-z0-9]{16,48}"),
     ("cloudflare", "v1.0-", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}"),
     ("rapidapi", "msh", r"[0-9a-f]{10}msh[0-9a-f]{15}p1[0-9a-f]{5}jsn[0-9a-f]{12}"),
     ("hubspot", "pat-", r"pat-(?:na|eu|ap)\d-[0-9a-f]{8}-[0-9a-f-]{27}"),

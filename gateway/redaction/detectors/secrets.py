@@ -1,9 +1,10 @@
-"""Secrets by what they are called or where they stand: assignments in any syntax, `Bearer` and `Basic`
-headers, passwords in URLs.
+"""Secrets by what they are called or where they stand: assignments in any syntax, `Bearer` and
+`Basic` headers, passwords in URLs.
 
-A name ends in a word for a secret (`DB_PASSWORD`, `refresh_token`, `x-api-key`); its value is judged:
-code (`get_token()`, `os.environ[...]`, `None`), placeholders (`${VAR}`, `<password>`, the policy's
-list) and sentences are left alone, everything a person or a generator would use as a secret is not.
+A name ends in a word for a secret (`DB_PASSWORD`, `refresh_token`, `x-api-key`); its value is
+judged: code (`get_token()`, `os.environ[...]`, `None`), placeholders (`${VAR}`, `<password>`, the
+policy's list) and sentences are left alone, everything a person or a generator would use as a
+secret is not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _HINTS: Final = (
     "access_key", "accesskey", "access-key", "private_key", "privatekey", "auth_key", "authkey",
     "account_key", "accountkey", "encryption_key", "encryptionkey", "signing_key", "signingkey",
     "master_key", "masterkey", "credential", "authorization", "subscription_key", "license_key",
-    "pgpass", "mysql_pass", "smtp_pass", "db_pass", "_pass", "pass:", "pass=", "jwt_key", "cookie_key",
+    "pgpass", "mysql_pass", "smtp_pass", "db_pass", "_pass", "pass:", "pass=", "jwt_key",
+    "cookie_key",
     "app_key", "appkey", "session_key", "hmac_key", "shared_key", "sharedkey", "storage_key",
     "primary_key_", "connection_string_key", "webhook_key", "service_key", "admin_key", "auth=",
     "_auth",
@@ -69,6 +71,13 @@ _GLUE: Final = re.compile(
 #: The same inside `name: str = "…"`, where a type stands between.
 _TYPED: Final = re.compile(
     r":[ \t]{0,4}[A-Za-z_][\w\[\]., |]{0,40}[ \t]{0,4}=[ \t]{0,4}(?P<quote>[\"'])"
+)
+
+#: `name: DB_PASSWORD` and `value: …` as a pair, as container and pipeline files write them.
+_PAIR: Final = re.compile(
+    r"[\"']?,?[ \t]{0,8}(?:\r?\n[ \t]{0,60})?[\"']?value[\"']?[ \t]{0,8}(?P<op>[:=])"
+    r"[ \t]{0,8}(?P<quote>[\"'])?",
+    re.IGNORECASE,
 )
 
 _UNQUOTED: Final = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{1,4096}")
@@ -120,7 +129,7 @@ class SecretRule(Rule):
     def _value_after(self, text: str, name: str, end: int, start: int) -> Span | None:
         if text[end : end + 1] == ">" and text[max(0, start - 1) : start] == "<":
             return self._element(text, name, end + 1)
-        glue = _TYPED.match(text, end) or _GLUE.match(text, end)
+        glue = _PAIR.match(text, end) or _TYPED.match(text, end) or _GLUE.match(text, end)
         if glue is None:
             return None
         groups = glue.groupdict()
@@ -136,6 +145,8 @@ class SecretRule(Rule):
             if not self._is_secret(name, value, quoted=True):
                 return None
             return _trimmed(text, at, close, "quoted")
+        if glue.re is _PAIR:
+            start = end + glue.group().lower().rfind("value")
         return self._unquoted(text, name, start, at, groups.get("op") or " ")
 
     def _element(self, text: str, name: str, at: int) -> Span | None:
@@ -310,8 +321,9 @@ def _is_option(text: str, start: int, name: str) -> bool:
 
 
 def _style(text: str, name: str, start: int, at: int, op: str) -> str:
-    """How the assignment is written: `line` where the value reaches to the end of its line (.env, YAML,
-    INI), `word` where it ends with the word (options, query strings), `code` everywhere else."""
+    """How the assignment is written: `line` where the value reaches to the end of its line (.env,
+    YAML, INI), `word` where it ends with the word (options, query strings), `code` everywhere
+    else."""
     if op == " ":
         return "word"
     line = text.rfind("\n", max(0, start - 60), start) + 1
