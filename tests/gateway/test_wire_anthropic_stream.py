@@ -455,9 +455,9 @@ def test_signed_texts_are_told_before_the_bytes_that_end_them_and_match_the_whol
     told: list[tuple[str, str]] = []
     transformer = FORMAT.new_stream(restorers(ORIGINALS), lambda *pair: told.append(pair))
     for event in events[:-1]:
-        transformer.feed(serialise(str(event["type"]), dumps(event).decode()))
+        transformer.feed(serialise(str(event["type"]), json.dumps(event)))
     assert told == []
-    transformer.feed(serialise("content_block_stop", dumps(events[-1]).decode()))
+    transformer.feed(serialise("content_block_stop", json.dumps(events[-1])))
     assert told == [("let me see", "EqQB")]
     whole = {"content": [{"type": "thinking", "thinking": "let me see", "signature": "EqQB"}]}
     assert list(FORMAT.signed_texts(whole)) == told
