@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from deck.board import Entry, Op, State, apply
-from shared.ledger import Ledger, LedgerError, Receipt
+from shared.ledger import Ledger, LedgerError, Receipt, RecordRefused
 
 #: The ledger's own record types where one fits (contracts/ledger.md section 2.1).
 RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
@@ -33,7 +33,7 @@ DEFAULT_TYPE: Final = "journal"
 
 
 class JournalFailed(Exception):
-    """The journal cannot be opened or written; the text says why and what to do."""
+    """The journal cannot be opened, or an entry not be written; the text says why."""
 
 
 class Journal:
@@ -91,6 +91,9 @@ class Journal:
             waiter = self._ledger.append(
                 RECORD_TYPE.get(entry.op, DEFAULT_TYPE), _fields(entry, following.run)
             )
+        except RecordRefused as error:
+            # This one record has no place in a ledger; the ledger itself is sound.
+            raise JournalFailed(f"The deck cannot record this: {error}") from error
         except LedgerError as error:
             self._failure = str(error)
             raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error

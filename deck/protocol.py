@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 #: A command carries a task text; files carry the rest. Existing clients stay far below this.
@@ -24,6 +25,11 @@ MAX_DEPTH: Final = 32
 MAX_TARGETS: Final = 1000
 #: Both sides give the whole exchange this long (contracts/deck.md section 1.6).
 EXCHANGE_SECONDS: Final = 5.0
+
+#: Fields that name something; only `task` may be long. Paths are bounded as the kernel bounds them.
+FIELD_CHARS: Final[Mapping[str, int]] = MappingProxyType(
+    {"cmd": 64, "to": 256, "brief": 4096, "report": 4096, "id": 256, "reason": 2000, "token": 256}
+)
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -207,8 +213,11 @@ def parse_ack(raw: bytes) -> dict[str, Any]:
 
 def one_line(text: str, limit: int = 400) -> str:
     """Return text fit to be typed: one line, no control characters, at most `limit` characters."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+    head = text[: 4 * limit]
+    flat = " ".join("".join(c if c.isprintable() else " " for c in head).split())
+    if len(flat) <= limit and len(head) == len(text):
+        return flat
+    return flat[: limit - 1].rstrip() + "…"
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:
@@ -220,6 +229,9 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise ProtocolError(f"The field {key!r} must be a string.")
+    limit = FIELD_CHARS.get(key, MAX_COMMAND_BYTES)
+    if len(value) > limit:
+        raise ProtocolError(f"The field {key!r} is longer than {limit} characters.")
     # A NUL can be in no path and no terminal line; lone surrogates can be in no file.
     return _SURROGATE.sub("\ufffd", value).replace("\0", "\ufffd")
 

@@ -155,13 +155,12 @@ class Seat:
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)
         await pane.start()
-        pid = pane.pid or 0
-        one = child(pid)
-        await self.desk.record(
-            Entry(Op.ROLE_STARTED, self.desk.now(), role=self.name, pid=pid, born=one.born)
-        )
-        self.desk.events.write("INFO", "boot", role=self.name, pid=pid)
         self._put_first(BootLine())
+        one = child(pane.pid or 0)
+        self.desk.events.write("INFO", "boot", role=self.name, pid=one.pid)
+        await self.desk.record(
+            Entry(Op.ROLE_STARTED, self.desk.now(), role=self.name, pid=one.pid, born=one.born)
+        )
 
     def _put_first(self, line: Line) -> None:
         self._lines.appendleft(line)
@@ -282,18 +281,18 @@ class Seat:
 
         if line.ready is not None:
             await line.ready
-        if not await self._when_free(waits):
-            return
-        await self._move_report(line.id, ReportState.TYPED)
-        outcome = await self._type(line.text, LineKind.NOTICE)
-        if outcome.kind is not OutcomeKind.REFUSED:
-            await self._move_report(line.id, ReportState.DELIVERED, outcome.reason)
-        elif self.available:
-            await self._move_report(line.id, ReportState.QUEUED, outcome.reason)
-            self._put_first(line)
-            await asyncio.sleep(LOOK_SECONDS)
-        else:
-            await self._move_report(line.id, ReportState.KEPT, outcome.reason)
+        reason = ""
+        for _ in range(MAX_TRIES):
+            if not await self._when_free(waits):
+                return
+            await self._move_report(line.id, ReportState.TYPED)
+            outcome = await self._type(line.text, LineKind.NOTICE)
+            if outcome.kind is not OutcomeKind.REFUSED:
+                await self._move_report(line.id, ReportState.DELIVERED, outcome.reason)
+                return
+            reason = outcome.reason
+            await self._move_report(line.id, ReportState.QUEUED, reason)
+        await self._move_report(line.id, ReportState.KEPT, reason)
 
     async def _type(
         self, text: str, kind: LineKind, on_step: Callable[[Step], None] | None = None
@@ -310,6 +309,10 @@ class Seat:
         moving_since: float | None = None
         loop = asyncio.get_running_loop()
         while wanted():
+            if self.alive and self._lines and isinstance(self._lines[0], BootLine):
+                # The role was started again while this line waited: its brief comes first.
+                self._lines.popleft()
+                await self._deliver_boot()
             moving_since = (moving_since or loop.time()) if self._merely_moves() else None
             patient = moving_since is None or loop.time() - moving_since < MOVING_PATIENCE_SECONDS
             self.held = self._obstacle() if patient else ""

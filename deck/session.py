@@ -348,7 +348,7 @@ class Session:
             Entry(
                 Op.DENIED,
                 self._desk.now(),
-                role=", ".join(command.to),
+                role=one_line(", ".join(command.to)),
                 sender=caller.name,
                 state=command.verb,
                 reason=reason,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from deck import briefs, gates
 from deck.board import Decision, Entry, IllegalMove, Op, ReportState, Task, TaskState
@@ -21,6 +21,9 @@ from deck.metering import Metering
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.seats import Seat
 from deck.snapshots import Snapshots
+
+#: A line that is typed has to fit a terminal's input line, 4095 bytes.
+REPORT_PATH_CHARS: Final = 600
 
 #: A durable record on its way.
 Durable = asyncio.Future[Any]
@@ -46,7 +49,8 @@ class Work:
         refusal = brief if isinstance(brief, briefs.BadAttachment) else await self.closed(command)
         if refusal:
             targets = [await self._refuse(name, caller, str(refusal)) for name in command.to]
-            self.desk.notify(f"delegation to {', '.join(command.to)} refused: {refusal}")
+            names = one_line(", ".join(command.to), 200)
+            self.desk.notify(f"delegation to {names} refused: {refusal}")
             return delegate_ack(tuple(targets))
         text_ref = await asyncio.to_thread(self.desk.texts.put, command.task)
         digest = await self._digest_if_gated(command, str(brief))
@@ -81,7 +85,7 @@ class Work:
             "WARN",
             "dispatch refused: gateway down",
             cmd=command.verb,
-            to=",".join(command.to),
+            to=one_line(",".join(command.to)),
             reason=readiness.reason,
         )
         return (
@@ -251,7 +255,8 @@ class Work:
         report, seat = desk.state.reports[report_id], desk.start_seat
         if seat.available:
             text = one_line(desk.texts.get(report.text_ref) or "")
-            seat.put_report(report_id, briefs.report_line(text, report.path), durable)
+            path = one_line(report.path, REPORT_PATH_CHARS)
+            seat.put_report(report_id, briefs.report_line(text, path), durable)
             return
         reason = f"{seat.name} has exited"
         desk.note(

@@ -61,6 +61,17 @@ async def test_an_illegal_change_is_neither_applied_nor_written(tmp_path: Path) 
     journal.close()
 
 
+async def test_a_record_too_large_is_refused_and_the_next_is_written(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    await start(journal)
+    with pytest.raises(JournalFailed, match="cannot record this"):
+        journal.record(Entry(Op.DENIED, 2, reason="x" * 100_000))
+    assert journal.state.denials == 0
+    await journal.record(Entry(Op.DENIED, 2, reason="x"))
+    assert journal.failure is None
+    journal.close()
+
+
 async def test_a_second_deck_cannot_open_the_same_journal(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     with pytest.raises(JournalFailed, match="cannot be opened"):

@@ -105,6 +105,8 @@ def test_the_objects_existing_clients_send_are_read_as_their_decks_read_them(lin
         (b'{"cmd":"work-done","task":7}', "'task' must be a string"),
         (b'{"cmd":"ping","id":NaN}', "NaN is not a JSON value"),
         (json.dumps({"cmd": "delegate", "to": ["a"] * 1001}).encode(), "at most 1000"),
+        (json.dumps({"cmd": "work-done", "report": "x" * 5000}).encode(), "longer than 4096"),
+        (json.dumps({"cmd": "delegate", "to": ["x" * 300]}).encode(), "longer than 256"),
     ],
 )
 def test_a_wrong_command_is_answered_with_what_is_wrong(raw: bytes, says: str) -> None:

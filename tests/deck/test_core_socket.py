@@ -103,6 +103,20 @@ def test_text_that_would_break_a_terminal_or_a_log_arrives_as_one_harmless_line(
     assert "\nlevel=ERROR" not in rig.events()
 
 
+def test_commands_at_the_limits_do_not_stop_the_ledger(rig: DeckRig) -> None:
+    path = "/" + "ü" * 4000
+    for command in (
+        {"cmd": "delegate", "to": ["ü" * 256] * 1000, "task": "x"},
+        {"cmd": "work-done", "task": "x" * 900_000, "id": "ü" * 256, "report": path},
+        {"cmd": "approve", "id": "ü" * 256, "reason": "ü" * 2000},
+    ):
+        answer = json.loads(raw(rig.paths.socket, json.dumps(command, ensure_ascii=False).encode()))
+        assert answer["status"] in ("ok", "error")
+    assert rig.status()["journal"]["failure"] is None
+    rig.wait(lambda: any("/üüü" in s for s in rig.seen("orchestrator")))
+    assert rig.delegate("coder", "after")["state"] == "queued"
+
+
 def test_silent_clients_cost_nobody_else_anything(rig: DeckRig) -> None:
     silent = []
     for _ in range(100):
