@@ -139,6 +139,13 @@ FOUND = [
 
 LEFT_ALONE = [
     "git@github.com:owner/repo.git",
+    "Fifth Floor, Boston, MA 02110-1301 USA",
+    'ENV_API_KEY = "ANTHROPIC_API_KEY"',
+    "client = Client(\n    password=user_password,\n    token=access_token\n)",
+    "_UNLIMITED_COOKIE_KEY: _CookieKey = make()",
+    "TOKEN = CHAR ^ CTL ^ SEPARATORS",
+    'GRANT_TYPE_REFRESH_TOKEN = "refresh_token"',
+    "Two-pass: read the whole file",
     "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db, key: password}",
     "git clone ssh://git@github.com/owner/repo",
     "@app.route('/x')",

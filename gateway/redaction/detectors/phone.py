@@ -38,6 +38,7 @@ _TRUNK: Final = re.compile(
     r"|0[1-9](?:[ .\-]\d\d){4}"
     r"|0\d{2,5}[ \-/]\d{3,8}(?:[ \-]\d{2,6}){0,3}"
 )
+_ZIP_CODE: Final = re.compile(r"\d{5}-\d{4}")  # `Boston, MA 02110-1301`
 _DATE: Final = re.compile(
     r"(?:19|20)\d\d([-/. ])\d{1,2}\1\d{1,2}(?:\D|\Z)"
     r"|\d{1,2}([-/.])\d{1,2}\2(?:(?:19|20)\d\d(?:\D|\Z)|\d\d\Z)"
@@ -157,6 +158,8 @@ def _score(text: str, run: re.Match[str]) -> float:
         return 0.0
     if _NANP.fullmatch(written):
         return 0.7
+    if _ZIP_CODE.fullmatch(written):
+        return 0.0
     if _TRUNK.fullmatch(written) and 9 <= len(digits) <= 12 and _stands_alone(text, run):
         return 0.65
     return _by_context(text, run, written, digits)

@@ -34,14 +34,14 @@ _HINTS: Final = (
 
 #: The word for a password at the end of a name: any value will do, also a short or plain one.
 _PASSWORD: Final = re.compile(
-    r"(?:pass(?:w(?:or)?d|phrase|code|wd)?|pwd|passwd|kennwort|_auth|auth)\Z", re.IGNORECASE
+    r"(?:pass(?:w(?:or)?d|phrase|code|wd)?|pwd|passwd|kennwort|^_auth)\Z", re.IGNORECASE
 )
 #: The whole name, right to left: what it must end in.
 _SECRET_NAME: Final = re.compile(
-    r"(?:(?:^|[^a-z])pass|passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
+    r"(?:(?:^|[_.])pass|passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
     r"session|hmac|shared|storage|webhook|service|admin|secret|client)[_.\-]?key|secret[_.\-]?access"
-    r"[_.\-]?key|credentials?|authorization|_auth(?:token)?)"
+    r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
     r"current|primary|secondary|default|id))?\Z",
     re.IGNORECASE,
@@ -158,25 +158,23 @@ class SecretRule(Rule):
 
     def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
         style = _style(text, name, start, at, op)
+        glued = text[at - 1 : at] not in (" ", "\t")
         match = (_REST_OF_LINE if style == "line" else _UNQUOTED).match(text, at)
         if match is None:
             return None
         value = match.group()
         if style == "line":
             value = _COMMENT.split(value, maxsplit=1)[0].rstrip()
-            if " " in value and not _scheme_only(value) and (not name.isupper() or _is_code(value)):
-                value = value.split(" ", 1)[0]
+            if " " in value and not _scheme_only(value):
+                value = _first_or_all(value, whole=name.isupper() and op == "=" and glued)
             value = value.rstrip(",;\\")
         elif text[match.end() : match.end() + 1] in ("(", "[", "{") or _is_code(value):
             return None  # a call or an index
         value = value.split("&", 1)[0].rstrip(".:")
-        if (
-            op == "="
-            and text[at - 1 : at] in " \t"
-            and not name.isupper()
-            and _NAME_ONLY.fullmatch(value)
+        if _is_variable(
+            name, value, text[at + len(value) : at + len(value) + 1], glued=glued and op == "="
         ):
-            return None  # `password = fallback`: another variable
+            return None
         if not self._is_secret(name, value, quoted=False, strict=style == "code"):
             return None
         return _trimmed(text, at, at + len(value), "unquoted")
@@ -197,8 +195,10 @@ class SecretRule(Rule):
             return False
         password = _PASSWORD.search(name) is not None
         if quoted:
-            if _is_expression(value):
+            if _is_expression(value) or _ENV_NAME.fullmatch(value):
                 return False
+            if _SNAKE.fullmatch(value) and _is_secret_name(value):
+                return False  # `grant = "refresh_token"`: the name of one
             if " " in value:
                 return (password or name.isupper() or _dense(value)) and not _is_prose(value)
             return password or _dense(value) or (name.isupper() and len(value) >= 8)
@@ -248,6 +248,8 @@ _CODE: Final = re.compile(
     r"import|new|await|typeof|lambda|function|return|not|async)\b(?:[.\[(\s]|\Z))"
 )
 _WORDS: Final = re.compile(r"[A-Za-z_$][\w$]*\Z", re.ASCII)
+_ENV_NAME: Final = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+_SNAKE: Final = re.compile(r"[A-Za-z]+(?:[_\-.][A-Za-z]+)*")
 _CONSTANTS: Final = frozenset(
     [
         "true",
@@ -379,6 +381,27 @@ def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
     return Span(start, end, "SECRET", 0.85, rule) if end > start else None
 
 
+def _first_or_all(value: str, *, whole: bool) -> str:
+    """Of several words without quotes: all in a `.env` file, else the first if it can be one."""
+    first = value.split(" ", 1)[0]
+    if whole and not _is_code(value):
+        return value
+    return first if any(c.isdigit() for c in first) else ""
+
+
+def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
+    """`password = fallback`, `password=user_password,`, `KEY: Type`: a name of source code."""
+    if not _NAME_ONLY.fullmatch(value):
+        return False
+    if not glued:
+        return name.islower() != value.islower() or "_" in value or not _ends_line(after)
+    return not name.isupper() and (after in (",", ")") or _is_secret_name(value))
+
+
+def _ends_line(after: str) -> bool:
+    return after in ("", "\r", "\n", " ", "#")
+
+
 def _scheme_only(value: str) -> bool:
     scheme = _SCHEME.match(value)
     return scheme is not None and " " not in value[scheme.end() :]
@@ -396,6 +419,8 @@ def _is_expression(value: str) -> bool:
 def _is_code(value: str) -> bool:
     """Without quotes: a name, a call, a constant, an expression."""
     if value.lower() in _CONSTANTS or _CODE.match(value):
+        return True
+    if value[0] in "([{":
         return True
     if value[0] in "$&*!@%^|>~=":
         return not _dense(value)
