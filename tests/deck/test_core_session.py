@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -504,6 +505,25 @@ def test_a_failed_role_is_started_again_and_gets_its_task_back(rig: DeckRig) -> 
     rig.wait_task("T1", "reported", seconds=40)
     assert "msg=auto-restart role=coder attempt=1" in rig.events()
     assert sum("T1.md" in line for line in rig.seen("coder")) == 2
+
+
+def test_a_role_killed_with_work_waiting_reads_its_brief_first_and_then_all_of_it(
+    rig: DeckRig,
+) -> None:
+    pair(rig, "busy", restart="on-failure")
+    rig.serve()
+    rig.wait_idle("coder")
+    rig.delegate("coder", "one")
+    rig.wait_task("T1", "picked-up")
+    rig.delegate("coder", "two")
+    os.kill(rig.role("coder")["pid"], signal.SIGKILL)
+    rig.wait(lambda: rig.task("T1")["state"] == "lost")
+    assert rig.delegate("coder", "three")["state"] == "queued"
+    (rig.dir / "rested").touch()
+    rig.wait(lambda: len(rig.seen("coder")) == 6)
+    brief, *tasks = rig.seen("coder")[2:]
+    assert "coder-brief.md" in brief
+    assert sorted(re.findall(r"T\d", " ".join(tasks))) == ["T1", "T2", "T3"]
 
 
 def test_a_role_that_always_fails_is_given_up_after_its_retries(rig: DeckRig) -> None:
