@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from presidio_analyzer import EntityRecognizer
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.detectors.card import CardRule
 from gateway.redaction.detectors.email import EmailRule
+from gateway.redaction.detectors.escapes import read_through
 from gateway.redaction.detectors.iban import IbanRule
 from gateway.redaction.detectors.ip import IpRule
 from gateway.redaction.detectors.keys import PrivateKeyRule
@@ -31,7 +32,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import TOKEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "1"
+RULES_VERSION: Final = "2"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -45,6 +46,9 @@ RULES: Final[tuple[type[Rule], ...]] = (
     IpRule,
     TermRule,
 )
+
+#: These know how their values are quoted and see the text as it is; others read through escapes.
+_RAW: Final = (PrivateKeyRule, SecretRule)
 
 #: Longest value and name that are read together: `{"phone": "0161 4960974"}`.
 _NAMED_VALUE: Final = 80
@@ -83,11 +87,9 @@ class Detector:
         found = [*self._all(value), *self._secrets.value_spans(key, value)]
         if len(value) <= _NAMED_VALUE:
             lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
-            source = Source(lead + value)
             found += [
                 replace(span, start=span.start - len(lead), end=span.end - len(lead))
-                for rule in self._by_context
-                for span in rule.spans(source)
+                for span in _through_escapes(lead + value, self._by_context)
                 if span.start >= len(lead)
             ]
         return self._settle(value, found)
@@ -97,7 +99,9 @@ class Detector:
             return
         source = Source(text)
         for rule in self._rules:
-            yield from rule.spans(source)
+            if isinstance(rule, _RAW):
+                yield from rule.spans(source)
+        yield from _through_escapes(text, [r for r in self._rules if not isinstance(r, _RAW)])
         for own in self._own:
             yield from _foreign(own, text)
 
@@ -110,6 +114,15 @@ class Detector:
         if "[" not in text:
             return spans
         return cut_out(spans, [match.span() for match in TOKEN.finditer(text)], text)
+
+
+def _through_escapes(text: str, rules: Iterable[Rule]) -> Iterator[Span]:
+    """Yield what `rules` find in the text as it will be read, as spans of the text as it is."""
+    reading = read_through(text)
+    source = Source(reading.text if reading else text)
+    for rule in rules:
+        for span in rule.spans(source):
+            yield reading.back(span) if reading else span
 
 
 def _foreign(recognizer: EntityRecognizer, text: str) -> Iterator[Span]:
