@@ -17,6 +17,7 @@ from gateway.audit import Outcome
 from gateway.redaction.restore import StreamRestorer, restore_text
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
+from gateway.wire.base import ignore_signed
 from gateway.wire.strictjson import dumps, loads
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
@@ -29,9 +30,16 @@ HOLD_PING: Final = 10.0
 class Restoring:
     """Puts one scope's originals back and counts them in `outcome`."""
 
-    def __init__(self, originals: Mapping[str, str], outcome: Outcome) -> None:
+    def __init__(
+        self,
+        originals: Mapping[str, str],
+        outcome: Outcome,
+        signed: Callable[[str, str], None] = ignore_signed,
+    ) -> None:
         self._originals = originals
         self.outcome = outcome
+        #: Told each signed text of the answer before the client has the whole of it.
+        self.signed = signed
 
     def text(self, text: str) -> str:
         """Restore a whole string."""
@@ -79,7 +87,7 @@ async def streamed(
     finished or said itself that it failed. Raises UpstreamFailed.
     """
     outcome = restoring.outcome
-    transformer = format_.new_stream(restoring.stream)
+    transformer = format_.new_stream(restoring.stream, restoring.signed)
     spoke = time.monotonic()
     try:
         while chunk := await answer.chunk():
@@ -111,6 +119,8 @@ def _restore(format_: WireFormat, data: bytes, restoring: Restoring) -> bytes:
     restoring.outcome.usage = format_.usage_of(document)
     restoring.outcome.stop = format_.stop_reason_of(document)
     restoring.outcome.model = format_.model_of(document)
+    for text, signature in format_.signed_texts(document):
+        restoring.signed(text, signature)
     return dumps(format_.restore_response(document, restoring.text))
 
 

@@ -309,6 +309,7 @@ async def _open(
             metrics=gateway.metrics,
             usage=gateway.usage,
             stopping=gateway.stopping,
+            token_key=token_key,
         )
     )
 

@@ -35,6 +35,7 @@ from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.vault import Vault, VaultError
+from gateway.redaction.vouching import digest
 from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
@@ -118,6 +119,7 @@ class Parts:
     metrics: Metrics
     usage: UsageMeter
     stopping: asyncio.Event
+    token_key: bytes = field(repr=False)
 
 
 class Pipeline:
@@ -213,14 +215,15 @@ class Pipeline:
     async def _scan(
         self, call: Call, request: web.Request, headers: Mapping[str, str], body: bytes
     ) -> ScanResult:
-        job = ScanJob(
-            wire=call.wire,
-            body=body,
-            content_encoding=request.headers.get("content-encoding", ""),
-            scope=call.scope,
-            extra=dict(headers),
-        )
         try:
+            job = ScanJob(
+                wire=call.wire,
+                body=body,
+                content_encoding=request.headers.get("content-encoding", ""),
+                scope=call.scope,
+                extra=dict(headers),
+                vouched=await self._parts.vault.vouched(call.scope),
+            )
             scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
         except ScanRefused as refused:
             if refused.code in _PASSING:
@@ -292,7 +295,12 @@ class Pipeline:
     ) -> web.StreamResponse:
         outcome.http = answer.status
         outcome.status = "ok" if answer.status < 400 else "provider_error"
-        restoring = answering.Restoring(originals, outcome)
+
+        def signed(text: str, signature: str) -> None:
+            seal = digest(self._parts.token_key, call.scope, text, signature)
+            self._parts.vault.vouch(call.scope, seal)
+
+        restoring = answering.Restoring(originals, outcome, signed)
         format_ = wire.get(call.wire)
         headers = self._headers(call, answer.headers)
         if answer.media_type == "text/event-stream":

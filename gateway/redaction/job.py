@@ -14,7 +14,8 @@ class ScanJob:
     """One call to scan. `wire` names the format ("anthropic.messages"), `body` is as received
     under `content_encoding`, `scope` is the role, `extra` holds named texts beside the body
     (header values, query), `taken` the tokens the vault reported as another value's (see
-    `vault.TokenTaken`).
+    `vault.TokenTaken`), `vouched` the digests of signed text this scope was handed out (see
+    `vouching`).
     """
 
     wire: str
@@ -23,6 +24,7 @@ class ScanJob:
     scope: str = ""
     extra: dict[str, str] = field(default_factory=dict, repr=False)
     taken: dict[str, str] = field(default_factory=dict, repr=False)
+    vouched: list[str] = field(default_factory=list, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

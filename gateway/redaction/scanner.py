@@ -16,6 +16,7 @@ from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.policy import Policy
 from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
+from gateway.redaction.vouching import vouched_by
 
 WIRE_PACKAGE: Final = "gateway.wire"
 
@@ -85,7 +86,9 @@ class Scanner:
         document = self._json.loads(decode_body(job.body, job.content_encoding))
         tokenizer = Tokenizer(self._key, job.scope, job.taken)
         redactor = self._redactor(tokenizer, job.scope)
-        document = wire.redact_request(document, redactor)
+        document = wire.redact_request(
+            document, redactor, vouched=vouched_by(self._key, job.scope, job.vouched)
+        )
         hits = set()
         for name, value in job.extra.items():
             beside = self._redactor(tokenizer, job.scope)

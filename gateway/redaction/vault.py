@@ -11,6 +11,7 @@ streams. Called by the pipeline: `load` and `put` before forwarding, `view` whil
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import time
@@ -38,6 +39,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from gateway.redaction.keyfile import KeyFileError, decode_key, read_key, read_or_make_key
+from gateway.redaction.vouching import NEWEST
 
 T = TypeVar("T")
 
@@ -51,6 +53,13 @@ _originals: Final = Table(
     Column("token", String(64), primary_key=True),
     Column("sealed", LargeBinary, nullable=False),
     Column("created", BigInteger, nullable=False),  # seconds since 1970, UTC
+)
+_vouched: Final = Table(
+    "vouched",
+    _metadata,
+    Column("scope", String(128), primary_key=True),
+    Column("digest", String(32), primary_key=True),
+    Column("created", BigInteger, nullable=False, index=True),  # nanoseconds since 1970, UTC
 )
 _facts: Final = Table(
     "facts",
@@ -96,6 +105,8 @@ class Vault:
         self._thread: ThreadPoolExecutor | None = None
         self._memory: dict[str, dict[str, str]] = {}
         self._loaded: set[str] = set()
+        #: Digests by scope, oldest first.
+        self._vouched: dict[str, dict[str, None]] = {}
 
     def open(self) -> None:
         """Open or create the vault and its key; blocking. Raises VaultError with one sentence."""
@@ -131,6 +142,7 @@ class Vault:
             self._engine.dispose()
             self._engine = None
         self._memory.clear()
+        self._vouched.clear()
         self._loaded.clear()
 
     @property
@@ -163,6 +175,27 @@ class Vault:
         if missing:
             known.update(await self._in_thread(lambda: self._read(scope, missing)))
         return {token: known[token] for token in wanted if token in known}
+
+    async def vouched(self, scope: str) -> list[str]:
+        """Return the newest digests of signed text that `scope` was handed out."""
+        known = self._vouched.get(scope)
+        if known is None:
+            rows = await self._in_thread(lambda: self._read_vouched(scope))
+            known = self._vouched.setdefault(scope, {})
+            known |= dict.fromkeys([*rows, *known])
+        return list(known)[-NEWEST:]
+
+    def vouch(self, scope: str, digest: str) -> None:
+        """Remember that the text of `digest` was handed out (see `vouching`); from any thread.
+
+        The next request finds it; the disk follows. A digest that does not get there is no leak:
+        after a restart its text is read like any other.
+        """
+        known = self._vouched.get(scope)
+        if known is not None:
+            known[digest] = None
+        if self._thread is not None:
+            self._thread.submit(self._put_vouched, scope, digest)
 
     def view(self, scope: str) -> Mapping[str, str]:
         """Return a live, read-only mapping of what is in memory for `scope`; never blocks."""
@@ -221,6 +254,22 @@ class Vault:
                     part = query.where(_originals.c.token.in_(ordered[start : start + _BATCH]))
                     rows += [(r.token, r.sealed) for r in connection.execute(part)]
         return {token: self._opened(_aad(scope, token), sealed) for token, sealed in rows}
+
+    def _read_vouched(self, scope: str) -> list[str]:
+        query = (
+            select(_vouched.c.digest)
+            .where(_vouched.c.scope == scope)
+            .order_by(_vouched.c.created.desc())
+            .limit(NEWEST)
+        )
+        with self._connection() as connection:
+            return [row.digest for row in connection.execute(query)][::-1]
+
+    def _put_vouched(self, scope: str, digest: str) -> None:
+        row = {"scope": scope, "digest": digest, "created": time.time_ns()}
+        known_already = contextlib.suppress(IntegrityError)
+        with known_already, self._connection() as connection, connection.begin():
+            connection.execute(insert(_vouched).values(row))
 
     def _connection(self) -> Connection:
         if self._engine is None:

@@ -30,7 +30,7 @@ class Refused(Exception):
         super().__init__(sentence); self.code = code; self.sentence = sentence
 class Plain:
     name = "plain"
-    def redact_request(self, doc, redactor):
+    def redact_request(self, doc, redactor, **options):
         if doc.get("sleep"): time.sleep(doc["sleep"])
         if doc.get("bad"): raise Refused("unknown_block", "There is a block nobody knows.")
         if doc.get("boom"): raise KeyError(doc["boom"])
