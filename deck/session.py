@@ -12,6 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -141,22 +142,31 @@ class Session:
                 self._lock = -1
 
     async def _end_run(self, parts: _Parts) -> None:
+        """Each part is ended whatever happens to the ones before it."""
         desk = parts.desk
         desk.events.write("INFO", "deck stopping")
         for seat in desk.seats.values():
             seat.stopping = True
-        await desk.cancel_jobs()
-        if self._gateway_was_up:
-            await parts.metering.take()
+        async with AsyncExitStack() as ends:
+            # Last in, first out.
+            ends.push_async_callback(self._end_gateway, desk)
+            ends.push_async_callback(self._end_seats, desk)
+            if self._gateway_was_up:
+                ends.push_async_callback(parts.metering.take)
+            await desk.cancel_jobs()
+        desk.note(Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run))
+
+    async def _end_seats(self, desk: Desk) -> None:
         stops = (seat.stop(STOP_GRACE_SECONDS) for seat in desk.seats.values())
         for result in await asyncio.gather(*stops, return_exceptions=True):
             if isinstance(result, BaseException):
                 desk.events.write("ERROR", "role not stopped", err=str(result))
-        had_gateway = desk.gateway.child is not None
+
+    async def _end_gateway(self, desk: Desk) -> None:
+        was_ours = desk.gateway.child is not None
         await desk.gateway.stop()
-        if had_gateway:
+        if was_ours:
             desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
-        desk.note(Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run))
 
     async def _begin_run(self) -> bool:
         """Begin a new run or go on with the last one; True when it goes on.
