@@ -96,6 +96,7 @@ class SecretRule(Rule):
         """Look behind every name, every authorization scheme, and into every URL."""
         yield from self._assignments(source)
         yield from _headers(source)
+        yield from self._commands(source)
         yield from self._urls(source.text)
 
     def value_spans(self, key: str, value: str) -> Iterator[Span]:
@@ -171,9 +172,8 @@ class SecretRule(Rule):
         elif text[match.end() : match.end() + 1] in ("(", "[", "{") or _is_code(value):
             return None  # a call or an index
         value = value.split("&", 1)[0].rstrip(".:")
-        if _is_variable(
-            name, value, text[at + len(value) : at + len(value) + 1], glued=glued and op == "="
-        ):
+        after = text[at + len(value) : at + len(value) + 1]
+        if _is_variable(name, value, after, glued=glued and op == "="):
             return None
         if not self._is_secret(name, value, quoted=False, strict=style == "code"):
             return None
@@ -216,6 +216,16 @@ class SecretRule(Rule):
             return True
         return _PLACEHOLDER.match(value) is not None or len(set(value)) <= 2
 
+    def _commands(self, source: Source) -> Iterator[Span]:
+        """Passwords that programs take by a short option or as `user:password`."""
+        for at, program in occurrences(source.folded, _PROGRAMS):
+            match = _PROGRAMS[program].match(source.text, at)
+            if match is None:
+                continue
+            value = match["value"]
+            if len(value) > 3 and not self._is_placeholder("", value) and not _is_code(value):
+                yield Span(match.start("value"), match.end("value"), "SECRET", 0.8, "command")
+
     # -- URLs -------------------------------------------------------------------------------------
 
     def _urls(self, text: str) -> Iterator[Span]:
@@ -229,6 +239,14 @@ class SecretRule(Rule):
             at = text.find("://", at + 3)
 
 
+_PROGRAMS: Final = {
+    "sshpass": re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?(?P<value>[^\s\"']{1,128})"),
+    "curl ": re.compile(
+        r"curl (?:[^\n|;]{0,200}? )?(?:-u|--user)[ =]?[\"']?[\w.@\-]{1,64}:"
+        r"(?P<value>[^\s\"']{1,128})"
+    ),
+    "mysql": re.compile(r"mysql(?:dump|admin)?(?: [^\n|;]{0,120}?)? -p(?P<value>[^\s\"'-]{4,128})"),
+}
 _USERINFO: Final = re.compile(
     r"(?P<user>[^\s:/@\"'<>`\\]{0,128}):(?P<password>[^\s\"'<>`]{1,256})@(?=[\w\[$%{.\-])"
 )
@@ -391,11 +409,18 @@ def _first_or_all(value: str, *, whole: bool) -> str:
 
 def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
     """`password = fallback`, `password=user_password,`, `KEY: Type`: a name of source code."""
+    if after in (",", ")") and _TYPE_NAME.fullmatch(value) and not _PASSWORD.search(name):
+        return True
     if not _NAME_ONLY.fullmatch(value):
         return False
     if not glued:
-        return name.islower() != value.islower() or "_" in value or not _ends_line(after)
+        if name.isupper() and value.islower():
+            return not _ends_line(after)  # `ROOT_PASSWORD: example_pw`
+        return not value.islower() or "_" in value or not _ends_line(after)
     return not name.isupper() and (after in (",", ")") or _is_secret_name(value))
+
+
+_TYPE_NAME: Final = re.compile(r"[A-Z]\w{0,8}[a-z]{3}\w*[a-z]{2}")
 
 
 def _ends_line(after: str) -> bool:
@@ -435,6 +460,13 @@ def _dense(value: str) -> bool:
     digits = sum(c.isdigit() for c in value)
     if letters and digits >= 2 and not _IDENTIFIER.fullmatch(value):
         return True
+    if (
+        digits
+        and len(value) >= _GENERATED
+        and _mixed_case(value, every=4)
+        and not _IDENTIFIER.fullmatch(value)
+    ):
+        return True
     if digits and len(set(value)) >= 6 and any(not c.isalnum() and c not in "_-. /" for c in value):
         return True
     return len(value) >= 20 and len(set(value)) >= 10 and _mixed_case(value)
@@ -442,18 +474,20 @@ def _dense(value: str) -> bool:
 
 #: Characters of a value that are enough to judge it.
 _JUDGED: Final = 256
+#: Generated secrets are at least this long when they hold a single digit.
+_GENERATED: Final = 16
 #: `sha256_digest`, `utf8Decoder`, `step-2-name`: words with a number, not a secret.
 _IDENTIFIER: Final = re.compile(
     r"[A-Za-z]++(?:[_.\-][A-Za-z]++){0,12}+[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]++){0,6}+"
 )
 
 
-def _mixed_case(value: str) -> bool:
+def _mixed_case(value: str, every: int = 3) -> bool:
     """Capitals scattered as a generator does, not as CamelCase does."""
     if not value.isascii() or any(c.isspace() for c in value):
         return False
     changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
-    return changes * 3 >= len(value)
+    return changes * every >= len(value)
 
 
 _PROSE: Final = frozenset(
