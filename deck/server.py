@@ -44,6 +44,19 @@ class ControlServer:
         self._inode = self._path.stat().st_ino
         self._server = await asyncio.start_unix_server(self._serve, sock=listener)
 
+    async def restore(self) -> bool:
+        """Listen anew if the socket's file has been removed; True when it had been.
+
+        Cleaners of temporary directories remove what is old; nobody could reach the session then.
+        """
+        if self._path.exists():
+            return False
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._server is not None:
+            self._server.close()
+        await self.start()
+        return True
+
     async def close(self) -> None:
         """Stop listening, let running commands answer, remove the socket if it is still ours."""
         if self._server is not None:

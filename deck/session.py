@@ -30,7 +30,7 @@ from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, erro
 from deck.roster import Surroundings, find_program
 from deck.seats import Seat
 from deck.server import ControlServer
-from deck.sessions import SessionPaths, claim, write_sidecar
+from deck.sessions import SessionError, SessionPaths, claim, write_sidecar
 from deck.snapshots import Snapshots
 from deck.supervision import overdue
 from deck.usage import Baseline
@@ -41,7 +41,7 @@ TICK_SECONDS: Final = 1.0
 USAGE_SECONDS: Final = 30.0
 #: Shared by all panes at the end (contracts/deck.md section 1.6).
 STOP_GRACE_SECONDS: Final = 5.0
-REAP_EVERY_TICKS: Final = 5
+CARE_EVERY_TICKS: Final = 5
 RECAP_IDS: Final = 10
 
 _STARTS_WORK: Final = frozenset({Verb.DELEGATE, Verb.APPROVE, Verb.AGAIN})
@@ -411,8 +411,23 @@ class Session:
                     desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
             for task in list(overdue(desk.state, self._config.role, desk.now())):
                 await self._time_out(task)
-            if self._ticks % REAP_EVERY_TICKS == 0:
+            if self._ticks % CARE_EVERY_TICKS == 0:
                 await asyncio.to_thread(processes.reap_inherited, self._own_children())
+                await self._stay_reachable()
+
+    async def _stay_reachable(self) -> None:
+        """Bring back a control socket that was cleaned away; end with a project that is gone."""
+        desk = self._desk
+        if os.stat(".").st_nlink == 0:
+            desk.events.write("ERROR", "project directory removed")
+            self.request_stop()
+            return
+        try:
+            if await self._server.restore():
+                write_sidecar(desk.paths)
+                desk.events.write("WARN", "control socket restored", socket=str(desk.paths.socket))
+        except (SessionError, OSError) as failure:
+            desk.events.write("ERROR", "control socket lost", err=str(failure))
 
     def _note_health(self) -> None:
         last = self._desk.gateway.last

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import stat
@@ -599,6 +600,24 @@ def test_a_crash_of_the_deck_leaves_a_log_a_clean_socket_and_no_orphan(rig: Deck
     assert "the deck crashed; agents were stopped" in done.stderr
     assert "RuntimeError: bug" in (rig.state_dir / "logs" / "crash.log").read_text()
     assert rig.marked() == []
+    assert not rig.paths.socket.exists()
+
+
+def test_a_socket_that_was_cleaned_away_comes_back(rig: DeckRig) -> None:
+    pair(rig)
+    rig.serve()
+    shutil.rmtree(rig.paths.socket.parent)
+    rig.wait(lambda: rig.send(Verb.PING).get("phase") == "running")
+    assert str(rig.dir) in rig.cli("ls").stdout
+    assert stat.S_IMODE(rig.paths.socket.stat().st_mode) == 0o600
+    assert rig.cli("kill").returncode == 0
+
+
+def test_a_deck_ends_with_its_project(rig: DeckRig) -> None:
+    pair(rig)
+    rig.serve()
+    shutil.rmtree(rig.dir)
+    rig.wait(lambda: not rig.marked())
     assert not rig.paths.socket.exists()
 
 
