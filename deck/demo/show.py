@@ -71,8 +71,7 @@ class Show:
     def statement(self, text: str, *, holds: bool, detail: str = "") -> None:
         """Print a checked statement and remember it for the checklist."""
         (self.held if holds else self.failed).append(text)
-        mark = ("✓ ", "bold green") if holds else ("✗ ", "bold red")
-        line = Text.assemble(mark, self.paint(text))
+        line = Text.assemble(self._mark(holds=holds), self.paint(text))
         if detail:
             line.append("  ").append_text(Text(detail, style="dim"))
         self.console.print(line)
@@ -134,8 +133,8 @@ class Show:
         """Print every statement once more, with the count and the time."""
         seconds = time.monotonic() - self.started
         self.step("What was checked")
-        lines = [Text.assemble(("✓ ", "green"), self.paint(text)) for text in self.held]
-        lines += [Text.assemble(("✗ ", "bold red"), self.paint(text)) for text in self.failed]
+        both = [(True, text) for text in self.held] + [(False, text) for text in self.failed]
+        lines = [Text.assemble(self._mark(holds=ok), self.paint(text)) for ok, text in both]
         if self.console.width >= _SIDE_BY_SIDE_MIN:
             half = (len(lines) + 1) // 2
             grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
@@ -151,6 +150,11 @@ class Show:
         self.console.print()
         self.console.print(Text(verdict, style=style))
 
+    def _mark(self, *, holds: bool) -> tuple[str, str]:
+        if self.console.options.ascii_only:
+            return ("ok  ", "green") if holds else ("NOT ", "bold red")
+        return ("✓ ", "bold green") if holds else ("✗ ", "bold red")
+
     def paint(self, text: str) -> Text:
         """Return the text with originals in red and tokens in green."""
         painted = Text(text, overflow="fold")
@@ -163,9 +167,9 @@ class Show:
 def console() -> Console:
     """Return the console to tell the story on: the terminal's width, or enough for the panels."""
     plain = Console()
-    if plain.is_terminal:
+    if plain.is_terminal or os.environ.get("COLUMNS"):
         return plain
-    return Console(width=int(os.environ.get("COLUMNS", _PLAIN_WIDTH)))
+    return Console(width=_PLAIN_WIDTH)
 
 
 def excerpt(text: str, words: Iterable[str]) -> str:

@@ -370,9 +370,10 @@ class Story:
         )
         delivered = [row for row in self._tasks()[before:] if row["state"] != "refused"]
         self.check("nothing was handed out", not delivered, came=str(delivered))
+        denied = [r for r in _records(self.deck_ledger) if r["type"] == "deny"]
         self.check(
-            "the deck's log says it too",
-            world.has_event("dispatch refused"),
+            "the refusal is in the deck's log and in its ledger",
+            world.has_event("dispatch refused") and len(denied) == 1,
             came="\n".join(world.event_lines()[-3:]),
         )
 

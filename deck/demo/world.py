@@ -354,7 +354,7 @@ def _make_repository(world: World) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     who = ("-c", "user.name=Demo", "-c", "user.email=demo@localhost")
-    world.must("git", "init", "--quiet", "--initial-branch=main")
+    world.must("git", "-c", "init.defaultBranch=main", "init", "--quiet")
     world.must("git", "add", "--all")
     world.must("git", *who, "commit", "--quiet", "--message", "The shop as it stands")
     programs = Path(sys.executable).parent
