@@ -3,16 +3,16 @@
 Owns the decision per kind (the policy's action) and the memory of one call: how many values of each
 kind, and which token stands for which original. Invariant: `originals` holds only values the
 policy lets back; a value of a refused kind stops the call and is named nowhere.
-`SpanCache` remembers where the finds of an unchanged block are (positions, never values), because
-agents send the whole conversation again on every turn.
+`SpanCache` remembers where the finds of an unchanged text are (positions, never values), and whole
+parts in which there are none, because agents send the whole conversation again on every turn.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from gateway.redaction.policy import Action, Opaque, Policy
 from gateway.redaction.spans import Span
@@ -34,38 +34,40 @@ class PolicyRefused(Exception):
 
 
 class SpanCache:
-    """Positions of finds by content; least recently used entries go first.
+    """Positions of finds by content, of the last few thousand texts.
 
     `limit` bounds entries and `span_limit` the positions they hold together (about 100 bytes each).
+    Two generations stand in for an order of use: what is asked for moves to the young one, and
+    what the old one still holds when the young one is full is forgotten.
     """
 
-    #: Shorter texts are scanned faster than they are looked up.
-    SHORTEST: Final = 48
-
-    def __init__(self, limit: int = 16_384, span_limit: int = 200_000) -> None:
-        self._limit = limit
-        self._span_limit = span_limit
+    def __init__(self, limit: int = 65_536, span_limit: int = 200_000) -> None:
+        self._limit = max(1, limit // 2)
+        self._span_limit = max(1, span_limit // 2)
         self._held = 0
-        self._entries: OrderedDict[bytes, tuple[Span, ...]] = OrderedDict()
+        self._young: dict[bytes, tuple[Span, ...]] = {}
+        self._old: dict[bytes, tuple[Span, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._young.keys() | self._old.keys())
 
     def get(self, key: bytes) -> tuple[Span, ...] | None:
         """Return the spans stored under `key`, or None."""
-        spans = self._entries.get(key)
-        if spans is not None:
-            self._entries.move_to_end(key)
+        spans = self._young.get(key)
+        if spans is None:
+            spans = self._old.get(key)
+            if spans is not None:
+                self.put(key, spans)
         return spans
 
     def put(self, key: bytes, spans: Sequence[Span]) -> None:
-        """Remember `spans`, forgetting the oldest entries beyond the limits."""
-        previous = self._entries.pop(key, ())
-        self._entries[key] = tuple(spans)
-        self._held += len(spans) - len(previous)
-        while self._entries and (len(self._entries) > self._limit or self._held > self._span_limit):
-            _, dropped = self._entries.popitem(last=False)
-            self._held -= len(dropped)
+        """Remember `spans`, forgetting what was not asked for lately beyond the limits."""
+        if len(spans) > self._span_limit:
+            return
+        if len(self._young) >= self._limit or self._held + len(spans) > self._span_limit:
+            self._old, self._young, self._held = self._young, {}, 0
+        self._held += len(spans)
+        self._young[key] = tuple(spans)
 
 
 class Redactor:
@@ -89,9 +91,13 @@ class Redactor:
         self._tokenizer = tokenizer
         self._policy = policy
         self._cache = cache
-        self._cache_key = hashlib.sha256(
+        key = hashlib.sha256(
             "\0".join((rules, policy.digest, scope)).encode("utf-8", "surrogatepass")
         ).digest()
+        self._marks = hashlib.blake2b(digest_size=16, key=key)
+        #: Finds and notes so far, those that change nothing included: while it stays the same,
+        #: nothing was found.
+        self.touched = 0
         self.counts: Counter[str] = Counter()
         self.originals: dict[str, str] = {}
         self.opaque_parts: Counter[str] = Counter()
@@ -107,6 +113,7 @@ class Redactor:
 
     def opaque(self, media_type: str) -> None:
         """Note bytes that cannot be read as text. Raises PolicyRefused when the policy says so."""
+        self.touched += 1
         if self._policy.opaque is Opaque.REFUSE:
             raise PolicyRefused(
                 f"The policy '{self._policy.id}' refuses content that cannot be read as text "
@@ -114,18 +121,38 @@ class Redactor:
             )
         self.opaque_parts[_media_name(media_type)] += 1
 
+    def mark(self, reader: str, part: bytes) -> bytes:
+        """Return the name under which a whole part of a document is remembered: its bytes, who
+        reads them (`reader` says how), and the rules, policy and scope of this call."""
+        return self._mark(b"part", reader, part)
+
+    def is_clean(self, mark: bytes) -> bool:
+        """Tell whether a part was read before and nothing was found in it."""
+        return self._cache is not None and self._cache.get(mark) is not None
+
+    def remember_clean(self, mark: bytes) -> None:
+        """Remember that `touched` stayed the same while the part was read."""
+        if self._cache is not None:
+            self._cache.put(mark, ())
+
     def _spans(self, s: str, name: str | None = None) -> Sequence[Span]:
-        if self._cache is None or len(s) < SpanCache.SHORTEST:
+        if self._cache is None or not s:
             return self._find(s, name)
-        content = s if name is None else f"{name}\0{s}"
-        key = hashlib.blake2b(
-            content.encode("utf-8", "surrogatepass"), digest_size=16, key=self._cache_key
-        ).digest()
+        text = s.encode("utf-8", "surrogatepass")
+        key = self._mark(b"text" if name is None else b"value", name or "", text)
         known = self._cache.get(key)
         if known is None:
             known = tuple(self._find(s, name))
             self._cache.put(key, known)
         return known
+
+    def _mark(self, kind: bytes, name: str, content: bytes) -> bytes:
+        """Lengths are part of it: two different readings must never share a mark."""
+        raw = name.encode("utf-8", "surrogatepass")
+        mark = self._marks.copy()
+        mark.update(b"%s %d\0%s" % (kind, len(raw), raw))
+        mark.update(content)
+        return mark.digest()
 
     def _find(self, s: str, name: str | None) -> list[Span]:
         return self._finder.find(s) if name is None else self._finder.find_value(name, s)
@@ -142,6 +169,7 @@ class Redactor:
         return "".join(parts)
 
     def _instead(self, kind: str, value: str) -> str:
+        self.touched += 1
         rule = self._policy.rule(kind)
         if rule.action is Action.ALLOW:
             return value

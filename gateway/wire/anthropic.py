@@ -29,6 +29,7 @@ from gateway.wire.base import (
     Location,
     OpaqueAction,
     OpaqueRedactor,
+    PartMemory,
     RestorerFactory,
     StreamTransformer,
     TextRedactor,
@@ -42,6 +43,7 @@ from gateway.wire.base import (
 )
 from gateway.wire.errors import Family, error_body
 from gateway.wire.sse import serialise
+from gateway.wire.strictjson import dumps
 from gateway.wire.walk import (
     Scanner,
     distinct_keys,
@@ -179,7 +181,9 @@ class AnthropicMessages:
                 "The body is JSON but not an object; send one JSON object as the API describes.",
             )
         note = redactor.opaque if isinstance(redactor, OpaqueRedactor) else None
-        walk = _RequestWalk(Scanner(redactor), opaque, report or WireReport(), note, vouched)
+        memory = redactor if isinstance(redactor, PartMemory) else None
+        report = report or WireReport()
+        walk = _RequestWalk(Scanner(redactor), opaque, report, note, vouched=vouched, memory=memory)
         return walk.fields(document, Location())
 
     def model_of(self, document: Any) -> str:
@@ -257,10 +261,14 @@ class _RequestWalk:
         opaque: OpaqueAction,
         report: WireReport,
         note: Callable[[str], None] | None,
+        *,
         vouched: Vouched,
+        memory: PartMemory | None,
     ) -> None:
         self._scan = scanner
         self._vouched = vouched
+        self._memory = memory
+        self._asked = 0
         self._note = note
         self._opaque = opaque
         self._report = report
@@ -314,12 +322,38 @@ class _RequestWalk:
         if not isinstance(value, list):
             return self._any("", value, place)
         items = [
-            walk(item, place.index(number))
+            self._part(item, place.index(number), walk)
             if isinstance(item, dict)
             else self._item("", item, place, number)
             for number, item in enumerate(value)
         ]
         return same_or_new(value, items)
+
+    def _part(
+        self,
+        part: dict[str, Any],
+        place: Location,
+        walk: Callable[[dict[str, Any], Location], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Walk a message, tool or block, unless nothing was found in the very same one before.
+
+        Not remembered: parts with something that was noted, or that depend on what is vouched for.
+        """
+        memory = self._memory
+        if memory is None:
+            return walk(part, place)
+        written = dumps(part)
+        mark = memory.mark(f"anthropic {walk.__name__} {self._opaque}", written)
+        if memory.is_clean(mark):
+            return part
+        before = memory.touched, self._noted()
+        scanned = walk(part, place)
+        if (memory.touched, self._noted()) == before and dumps(scanned) == written:
+            memory.remember_clean(mark)
+        return scanned
+
+    def _noted(self) -> tuple[int, int, int]:
+        return self._asked, self._report.signed_parts, self._report.opaque_parts
 
     def _content(self, value: Any, place: Location) -> Any:
         """Redact `content`: a list of blocks, one block, or strings among them."""
@@ -333,6 +367,7 @@ class _RequestWalk:
             raise _unknown_block(place)
         sealed = _sealed_members(kind, block)
         signed = signed_text(block)
+        self._asked += signed is not None
         if signed is None or not self._vouched(*signed):
             # Not what a model thought behind this gateway: somebody's text, read like any other.
             sealed = tuple(

@@ -138,6 +138,28 @@ class OpaqueRedactor(Protocol):
         ...
 
 
+@runtime_checkable
+class PartMemory(Protocol):
+    """An engine that remembers parts in which nothing was found: agents send them every turn."""
+
+    @property
+    def touched(self) -> int:
+        """Return a number that grows with everything found or noted."""
+        ...
+
+    def mark(self, reader: str, part: bytes, /) -> bytes:
+        """Return the name of a part, given as its exact bytes, under one way of reading it."""
+        ...
+
+    def is_clean(self, mark: bytes, /) -> bool:
+        """Tell whether the part was read before and nothing was found."""
+        ...
+
+    def remember_clean(self, mark: bytes, /) -> None:
+        """Remember that nothing was found."""
+        ...
+
+
 class StreamRestorer(Protocol):
     """Restores tokens in one run of text that arrives in pieces; holds a possible token's start."""
 
