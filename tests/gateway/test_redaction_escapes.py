@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import urllib.parse
 from html import escape
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -70,9 +71,53 @@ def test_the_way_back_covers_the_text_without_a_gap(text: str) -> None:
     if reading is None:
         return
     edges = [reading.back(Span(i, i + 1, "X", 1.0, "r")) for i in range(len(reading.text))]
-    assert [s.start for s in edges[1:]] == [s.end for s in edges[:-1]]
-    assert edges[0].start == 0
-    assert edges[-1].end == len(text)
+    # What lies between two characters is something a reader does not see.
+    for one, other in pairwise(edges):
+        assert one.start < one.end <= other.start
+    for char, edge in zip(reading.text, edges, strict=True):
+        piece = text[edge.start : edge.end]
+        alone = read_through(piece)
+        assert (alone.text if alone else piece) == char
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\x1b[31m", "\x1b[0m"),
+        ("\x1b[1;38:5:208m\x1b[K", "\x1b[m\x1b[K"),
+        ("\\u001b[31m", "\\u001b[0m"),
+        ("\\x1b[31m", "\\033[0m"),
+    ],
+)
+def test_a_value_in_the_colors_of_a_terminal_is_found_without_them(
+    detector: Detector, kind: str, before: str, after: str
+) -> None:
+    text = f"12 lines {before}{VALUES[kind]}{after} end"
+    found = detector.find(text)
+    assert [(s.kind, text[s.start : s.end]) for s in found] == [(kind, VALUES[kind])]
+
+
+@pytest.mark.parametrize("kind", ["PHONE", "CARD", "IP"])
+@pytest.mark.parametrize("mark", ["_", "__", "*", "**", "___"])
+def test_a_value_emphasized_in_markdown_is_found(detector: Detector, kind: str, mark: str) -> None:
+    text = f"call {mark}{VALUES[kind]}{mark} end"
+    found = detector.find(text)
+    assert [(s.kind, text[s.start : s.end]) for s in found] == [(kind, VALUES[kind])]
+
+
+@pytest.mark.parametrize("kind", ["PHONE", "CARD", "IP"])
+@pytest.mark.parametrize("mark", ["-", "+", " "])
+def test_a_value_at_the_head_of_a_diff_line_is_found(
+    detector: Detector, kind: str, mark: str
+) -> None:
+    text = f"@@ -1,2 +1,2 @@\n{mark}{VALUES[kind]}\n"
+    assert [(s.kind, text[s.start : s.end]) for s in detector.find(text)] == [(kind, VALUES[kind])]
+
+
+def test_a_line_that_begins_with_a_phone_number_keeps_its_plus(detector: Detector) -> None:
+    (found,) = detector.find(VALUES["PHONE"])
+    assert (found.start, found.end) == (0, len(VALUES["PHONE"]))
 
 
 def test_json_in_prose_stays_json_when_values_are_replaced(detector: Detector) -> None:
@@ -86,3 +131,11 @@ def test_json_in_prose_stays_json_when_values_are_replaced(detector: Detector) -
 
 def test_a_text_without_escapes_is_not_copied() -> None:
     assert read_through("plain, 50% & more \\ done") is None
+
+
+@pytest.mark.parametrize("piece", ["\\", "_", "\x1b[1;", "&#", "-\n", "\\x1b[1", "%", "\\u001b"])
+def test_hostile_texts_are_read_in_one_pass(piece: str) -> None:
+    # Quadratic work on half a megabyte would take hours.
+    text = piece * (500_000 // len(piece))
+    reading = read_through(text)
+    assert reading is None or len(reading.text) <= len(text)

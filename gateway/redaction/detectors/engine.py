@@ -32,7 +32,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import TOKEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "2"
+RULES_VERSION: Final = "3"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,

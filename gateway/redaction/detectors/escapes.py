@@ -1,4 +1,5 @@
-"""Reading through escapes: `\\n+44 20 …` in source code, `%0A` in a URL, `&#64;` in a page.
+"""Reading through escapes: `\\n+44 20 …` in source code, `%0A` in a URL, `&#64;` in a page, the
+color codes of a terminal, the underscores of Markdown, the marks of a diff.
 
 A value often stands in a text inside a text, where the last letter of an escape touches it and
 hides where it begins, or where one of its own characters is written as an escape. `read_through`
@@ -10,18 +11,25 @@ was; only ASCII characters are decoded, nothing is decoded twice. Called by the 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.redaction.spans import Span
 
-#: Any number of backslashes: each level of quoting doubles them.
+#: Each branch begins with its own character, which lets `re` skip all others quickly. A run of
+#: backslashes (each level of quoting doubles them) is entered at its head only, never given back.
 _ESCAPE: Final = re.compile(
-    r"\\+(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
+    r"(?P<color>(?:\x1b|\\(?<!\\\\)\\*+(?:u001[bB]|x1[bB]|033|e))\[[0-9;:]{0,32}[A-Za-z])"
+    r"|\\(?<!\\\\)\\*+"
+    r"(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
     r"|%(?P<percent>[0-7][0-9a-fA-F])"
     r"|&(?:#(?P<decimal>\d{1,3})|#[xX](?P<hex>[0-7]?[0-9a-fA-F])"
     r"|(?P<name>amp|quot|apos|lt|gt|nbsp|commat|plus));"
+    # `_4539 …_` is italic in Markdown; `user_4539` and `4539_x` are names.
+    r"|(?P<emphasis>_(?:(?<![^\W_]_)_{0,2}(?=[\d+(])|(?<=\d_)_{0,2}(?![^\W_])))"
+    # A removed or added line. A single plus before a digit may be a phone number's own.
+    r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(]))"
 )
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " ", "v": " "}
 _NAMES: Final = {
@@ -34,50 +42,64 @@ _NAMES: Final = {
     "commat": "@",
     "plus": "+",
 }
+#: What a reader does not see at all.
+_UNSEEN: Final = frozenset({"color", "emphasis", "diff"})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text with its escapes read. `_ends[i]` and `_shifts[i]`: from the view's offset `_ends[i]`
-    on, the original is `_shifts[i]` characters further."""
+    """A text with its escapes read. From the view's offset `_ends[i]` on, the original is
+    `_shifts[i]` characters further; `_shown[i]` tells whether the escape before it shows a
+    character or nothing."""
 
     text: str
     _ends: tuple[int, ...]
     _shifts: tuple[int, ...]
+    _shown: tuple[bool, ...]
 
     def back(self, span: Span) -> Span:
-        """Return the span in the original text; escapes at its edges belong to it."""
-        return replace(span, start=self._original(span.start), end=self._original(span.end))
+        """Return the span in the original text: an escape that is one of its characters belongs to
+        it, one that only stands beside it does not."""
+        return replace(span, start=self._start(span.start), end=self._end(span.end))
 
-    def _original(self, offset: int) -> int:
-        index = bisect_right(self._ends, offset) - 1
-        return offset + (self._shifts[index] if index >= 0 else 0)
+    def _start(self, offset: int) -> int:
+        passed = bisect_right(self._ends, offset)
+        return offset + (self._shifts[passed - 1] if passed else 0)
+
+    def _end(self, offset: int) -> int:
+        passed = bisect_left(self._ends, offset)
+        if passed < len(self._ends) and self._ends[passed] == offset and self._shown[passed]:
+            passed += 1
+        return offset + (self._shifts[passed - 1] if passed else 0)
 
 
 def read_through(text: str) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
-    if "\\" not in text and "%" not in text and "&" not in text:
-        return None
     parts: list[str] = []
     ends: list[int] = []
     shifts: list[int] = []
+    shown: list[bool] = []
     at = length = 0
     for found in _ESCAPE.finditer(text):
         char = _decoded(found)
         if char is None:
             continue
-        parts += (text[at : found.start()], char)
+        before = text[at : found.start()]
+        parts += (before, char)
         at = found.end()
-        length += len(parts[-2]) + 1
+        length += len(before) + len(char)
         ends.append(length)
         shifts.append(at - length)
+        shown.append(char != "")
     if not parts:
         return None
     parts.append(text[at:])
-    return Reading("".join(parts), tuple(ends), tuple(shifts))
+    return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
 
 
 def _decoded(found: re.Match[str]) -> str | None:
+    if found.lastgroup in _UNSEEN:
+        return ""
     if letter := found["letter"]:
         return _LETTERS[letter]
     if name := found["name"]:
