@@ -1,10 +1,11 @@
 """The scanning workers: processes that keep the event loop free of CPU work.
 
-Owns the worker processes, one thread for each (it waits on the pipe, so the loop never does), and
-the queue before them. Invariants: a call is scanned or refused, never passed unscanned; a worker's
-death costs only the call it was scanning; at most `QUEUE_JOBS` calls and `QUEUE_BYTES` wait; after
-`stop`, or the gateway's own death, no worker is left. All state is changed on the event loop.
-Called by the pipeline (`run`), health (`ready`) and wiring (`start`, `stop`).
+Owns the worker processes, what each of them was given, and the queue before them. Invariants: a
+call is scanned or refused, never passed unscanned; a worker's death costs only the call it was
+scanning (small ones that waited behind it go to another); at most `QUEUE_JOBS` calls and
+`QUEUE_BYTES` wait; after `stop`, or the gateway's own death, no worker is left. All state is
+changed on the event loop, which sends and receives without blocking; one thread starts and reaps
+the processes. Called by the pipeline (`run`), health (`ready`) and wiring (`start`, `stop`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import base64
 import contextlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
-import threading
 import time
 import zlib
 from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gateway.redaction.frames import FramesEnded, receive, send
+import orjson
+
+from gateway.logs import say, where
+from gateway.redaction.frames import Channel
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.policy import Policy
 from gateway.redaction.scanner import WIRE_PACKAGE
@@ -44,6 +48,11 @@ SCAN_SECONDS: Final = 120.0
 START_SECONDS: Final = 90.0
 #: Each worker holds about 120 MB; more of them than this do not make one gateway faster.
 MAX_WORKERS: Final = 8
+#: Calls and bytes a worker may hold, so that the next small call is there when one is done.
+AHEAD_JOBS: Final = 4
+AHEAD_BYTES: Final = 64 * 1024
+#: Answers' heads above this many bytes are parsed in a thread: about a millisecond each.
+_LARGE_HEAD: Final = 256 * 1024
 #: Wait before a worker that died early is started again, doubling up to the second figure.
 RESTART_SECONDS: Final = (0.1, 5.0)
 
@@ -81,18 +90,18 @@ class ScanPool:
         self._size = size or max(1, min(MAX_WORKERS, os.cpu_count() or 1))
         self._scan_seconds = scan_seconds
         self._workers: list[_Worker] = []
-        self._idle: set[_Worker] = set()
         self._waiting: deque[_Entry] = deque()
         self._waiting_bytes = 0
         self._ready = asyncio.Event()
         self._stopping = False
         self._failure: str | None = None
+        # The kernel ends a worker with the thread that started it: this one lives until `stop`.
+        self._keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scan-keeper")
 
     async def start(self) -> None:
         """Start the workers and return at once; `ready` tells when the first one is warm."""
-        loop = asyncio.get_running_loop()
         self._workers = [
-            _Worker(index, self, loop, self._config, self._scan_seconds)
+            _Worker(index, self, self._config, self._scan_seconds, self._keeper)
             for index in range(self._size)
         ]
         for worker in self._workers:
@@ -104,10 +113,9 @@ class ScanPool:
         self._ready.clear()
         while self._waiting:
             self._fail(self._waiting.popleft(), _stopped())
-        await asyncio.gather(*(asyncio.to_thread(worker.end) for worker in self._workers))
-        # What the threads reported while ending is still on its way to this loop.
-        await asyncio.sleep(0)
+        await asyncio.gather(*(worker.end() for worker in self._workers))
         self._workers = []
+        await asyncio.to_thread(self._keeper.shutdown)
 
     @property
     def ready(self) -> bool:
@@ -126,8 +134,8 @@ class ScanPool:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for a worker."""
-        return len(self._waiting)
+        """How many calls wait for a worker, or behind another call in one."""
+        return len(self._waiting) + sum(max(0, len(w.given) - 1) for w in self._workers)
 
     async def wait_ready(self) -> None:
         """Return when the first worker is warm."""
@@ -144,7 +152,7 @@ class ScanPool:
         entry = _Entry(job, future, zlib.crc32(job.scope.encode()) % self._size)
         worker = self._choose(entry)
         if worker is not None:
-            self._give(worker, entry)
+            worker.give(entry)
         else:
             self._queue(entry)
         return await future
@@ -153,37 +161,42 @@ class ScanPool:
 
     def _choose(self, entry: _Entry) -> _Worker | None:
         """Prefer the worker that saw this scope before: its cache knows the conversation."""
-        if not self._idle:
-            return None
         home = self._workers[entry.home]
-        return home if home in self._idle else min(self._idle, key=lambda w: w.index)
+        if home.idle:
+            return home
+        for worker in self._workers:
+            if worker.idle:
+                return worker
+        if self._waiting or self.waiting >= QUEUE_JOBS:
+            return None  # those came first
+        return next((w for w in (home, *self._workers) if w.has_room(entry)), None)
 
     def _queue(self, entry: _Entry) -> None:
         size = len(entry.job.body)
-        if len(self._waiting) >= QUEUE_JOBS or self._waiting_bytes + size > QUEUE_BYTES:
+        if self.waiting >= QUEUE_JOBS or self._waiting_bytes + size > QUEUE_BYTES:
             raise ScanRefused(
                 "scanner_busy", "Too many calls wait to be scanned; try again in a moment."
             )
         self._waiting.append(entry)
         self._waiting_bytes += size
 
-    def _give(self, worker: _Worker, entry: _Entry) -> None:
-        self._idle.discard(worker)
-        worker.give(entry)
-
-    def _became_idle(self, worker: _Worker) -> None:
-        """A worker is warm, or has finished a call."""
+    def _became_warm(self, worker: _Worker) -> None:
         if self._stopping:
             return
         self._failure = None
-        self._idle.add(worker)
         self._ready.set()
-        while self._waiting and self._idle:
+        self._refill(worker)
+
+    def _refill(self, worker: _Worker) -> None:
+        """A worker is warm, or has finished a call."""
+        while self._waiting and not self._stopping:
             entry = self._next_for(worker)
             if entry.future.done():  # its caller has gone
                 continue
-            self._give(worker, entry)
-            return
+            if not worker.idle and not worker.has_room(entry):
+                self._put_back([entry])
+                return
+            worker.give(entry)
 
     def _next_for(self, worker: _Worker) -> _Entry:
         """The oldest call; among the first few, one that belongs to this worker goes before."""
@@ -197,15 +210,27 @@ class ScanPool:
         self._waiting_bytes -= len(entry.job.body)
         return entry
 
-    def _lost(self, worker: _Worker, reason: str | None) -> None:
-        """A worker died; its thread starts another."""
-        self._idle.discard(worker)
+    def _put_back(self, entries: Iterable[_Entry]) -> None:
+        for entry in reversed(list(entries)):
+            self._waiting.appendleft(entry)
+            self._waiting_bytes += len(entry.job.body)
+
+    def _lost(self, worker: _Worker, reason: str | None, untouched: Iterable[_Entry]) -> None:
+        """A worker died and is started again; `untouched` are calls it had not begun."""
+        self._put_back(untouched)
+        if self._stopping:
+            while self._waiting:
+                self._fail(self._waiting.popleft(), _stopped())
+            return
         if all(not other.warm for other in self._workers):
             self._ready.clear()
             if reason is not None:
                 self._failure = reason
                 while self._waiting:
                     self._fail(self._waiting.popleft(), ScanRefused("scanner_unavailable", reason))
+        for other in self._workers:
+            if other.warm:
+                self._refill(other)
 
     def _finish(self, entry: _Entry, outcome: ScanResult | ScanRefused) -> None:
         if entry.future.done():
@@ -244,146 +269,193 @@ class _Entry:
 
 
 class _Worker:
-    """One worker process and the thread that talks to it."""
+    """One worker process after another, and what the present one was given."""
 
     def __init__(
         self,
         index: int,
         pool: ScanPool,
-        loop: asyncio.AbstractEventLoop,
         config: dict[str, Any],
         scan_seconds: float,
+        keeper: ThreadPoolExecutor,
     ) -> None:
         self.index = index
         self.warm = False
+        #: The first is being scanned, the others lie in its pipe.
+        self.given: deque[_Entry] = deque()
+        self._given_bytes = 0
         self._pool = pool
-        self._loop = loop
         self._config = config
         self._scan_seconds = scan_seconds
-        self._entry: _Entry | None = None
-        self._ending = threading.Event()
-        self._wake_out, self._wake_in = socket.socketpair()
+        self._keeper = keeper
+        self._ending = asyncio.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._live, name=f"scan-{index}", daemon=True)
+        self._channel: Channel | None = None
+        self._over: asyncio.Future[str | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         process = self._process
         return None if process is None or process.returncode is not None else process.pid
 
+    @property
+    def idle(self) -> bool:
+        return self.warm and not self.given
+
+    def has_room(self, entry: _Entry) -> bool:
+        """Whether a call may wait in the pipe of this worker: it and those before it are small."""
+        size = self._given_bytes + len(entry.job.body)
+        return self.warm and len(self.given) < AHEAD_JOBS and size <= AHEAD_BYTES
+
     def start(self) -> None:
-        self._thread.start()
+        self._task = asyncio.create_task(self._live(), name=f"scan-{self.index}")
 
     def give(self, entry: _Entry) -> None:
-        """Called on the loop, only while this worker is idle."""
-        self._entry = entry
-        self._wake()
+        """Send a call to this worker, which is idle or has room."""
+        assert self._channel is not None
+        try:
+            self._channel.send(job_head(entry.job), entry.job.body)
+        except Exception as error:  # nothing was sent
+            self._pool._finish(entry, _unsendable(error))
+            return
+        self.given.append(entry)
+        self._given_bytes += len(entry.job.body)
+        if len(self.given) == 1:
+            self._watch(self._scan_seconds)
 
-    def end(self) -> None:
-        """Blocking: end the process and the thread."""
+    async def end(self) -> None:
+        """End the process and wait until it is gone."""
         self._ending.set()
-        self._wake()
-        process = self._process
-        if process is not None:
+        if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()  # it holds nothing that could be lost
-        self._thread.join()
-        self._wake_in.close()
-        self._wake_out.close()
+                self._process.kill()  # it holds nothing that could be lost
+        self._end_life(None)
+        if self._task is not None:
+            await self._task
 
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            self._wake_in.send(b"x")
+    # -- one life after another -------------------------------------------------------------------
 
-    # -- in the thread ----------------------------------------------------------------------------
-
-    def _live(self) -> None:
+    async def _live(self) -> None:
         pause, longest = RESTART_SECONDS
         while not self._ending.is_set():
             started = time.monotonic()
-            reason = self._one_life()
-            self.warm = False
-            entry, self._entry = self._entry, None
-            if entry is not None:
-                refused = ScanRefused("scanner_unavailable", reason or _UNAVAILABLE)
-                self._call(self._pool._finish, entry, refused)
-            self._call(self._pool._lost, self, reason)
+            try:
+                reason = await self._one_life()
+            except Exception as error:
+                # Whatever it is, the next worker must start: a pool without any never answers.
+                reason = None
+                say(f"a scanning worker is started anew: {where(error)}")
+            self._bury(reason)
             if time.monotonic() - started > 10 * longest:
                 pause = RESTART_SECONDS[0]
-            self._ending.wait(pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), pause)
             pause = min(longest, pause * 2)
 
-    def _one_life(self) -> str | None:
+    async def _one_life(self) -> str | None:
         """From the start of a process to its end; returns why it could not start, if so."""
-        ours, theirs = socket.socketpair()
-        with ours:
-            try:
-                with theirs:
-                    self._process = _spawn(theirs)
-            except OSError as error:
-                return f"The scanner cannot be started ({error.strerror}); free some memory."
-            try:
-                if self._ending.is_set():
-                    return None
-                return self._talk(ours)
-            except (FramesEnded, TimeoutError):
-                return None
-            finally:
-                self._process.kill()
-                self._process.wait()
-
-    def _talk(self, sock: socket.socket) -> str | None:
-        sock.settimeout(START_SECONDS)
-        send(sock, self._config)
-        head, _ = receive(sock)
-        if "failed" in head:
-            return f"The scanner cannot start: {head['failed']}"
-        self.warm = True
-        self._call(self._pool._became_idle, self)
-        while self._wait(sock):
-            entry = self._entry
-            if entry is None:
-                continue
-            outcome = self._scan(sock, entry)
-            self._entry = None
-            self._call(self._pool._finish, entry, outcome)
-            if isinstance(outcome, ScanRefused) and outcome.code == "scanner_timeout":
-                return None  # it still works on that call; only its end frees the processor
-            self._call(self._pool._became_idle, self)
-        return None
-
-    def _wait(self, sock: socket.socket) -> bool:
-        """Wait for a call, the end, or the death of an idle worker; False for the last two."""
-        poll = select.poll()  # select() cannot see the descriptors of a busy gateway (over 1023)
-        poll.register(self._wake_out, select.POLLIN)
-        poll.register(sock, select.POLLIN)
-        readable = {descriptor for descriptor, _ in poll.poll()}
-        if self._wake_out.fileno() in readable:
-            self._wake_out.recv(64)
-        return not self._ending.is_set() and sock.fileno() not in readable
-
-    def _scan(self, sock: socket.socket, entry: _Entry) -> ScanResult | ScanRefused:
-        sock.settimeout(self._scan_seconds)
+        loop = asyncio.get_running_loop()
         try:
-            send(sock, job_head(entry.job), entry.job.body)
-            head, body = receive(sock)
-        except TimeoutError:
-            return ScanRefused(
+            process, ours = await loop.run_in_executor(self._keeper, _spawn)
+        except OSError as error:
+            return f"The scanner cannot be started ({error.strerror}); free some memory."
+        self._process = process
+        self._over = loop.create_future()
+        try:
+            if self._ending.is_set():
+                ours.close()
+                return None
+            _, self._channel = await loop.create_unix_connection(
+                lambda: Channel(self._received, lambda: self._end_life(None)), sock=ours
+            )
+            self._watch(START_SECONDS)
+            self._channel.send(self._config)
+            return await self._over
+        finally:
+            self._watch(None)
+            if self._channel is not None:
+                self._channel.close()
+            process.kill()
+            await loop.run_in_executor(self._keeper, process.wait)
+
+    def _bury(self, reason: str | None) -> None:
+        """Refuse the call that was being scanned; give those behind it back."""
+        self.warm, self._channel, self._over = False, None, None
+        given, self.given, self._given_bytes = self.given, deque(), 0
+        if given:
+            refused = ScanRefused("scanner_unavailable", reason or _UNAVAILABLE)
+            self._pool._finish(given.popleft(), refused)
+        self._pool._lost(self, reason, given)
+
+    def _end_life(self, reason: str | None) -> None:
+        self.warm = False
+        if self._over is not None and not self._over.done():
+            self._over.set_result(reason)
+
+    def _watch(self, seconds: float | None) -> None:
+        """Expect the next message within so many seconds, or none."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        if self.given:
+            refused = ScanRefused(
                 "scanner_timeout",
                 f"The call could not be scanned within {self._scan_seconds:g} seconds and was not "
                 "forwarded; send less at once.",
             )
-        if "code" in head:
-            return ScanRefused(head["code"], head["sentence"])
-        return ScanResult(body=body, **(head | {"extra_hits": set(head["extra_hits"])}))
+            self._pool._finish(self.given[0], refused)
+        self._end_life(None)  # it still works on that call; only its end frees the processor
 
-    def _call(self, function: Any, *arguments: Any) -> None:
-        """Run `function` on the loop; a loop that is closed needs no answers."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
+    def _received(self, head: bytes, body: bytes) -> None:
+        if self._over is None or self._over.done():
+            return  # what a lost worker still said is not waited for any more
+        if not self.warm:
+            self._watch(None)
+            said = orjson.loads(head)
+            if "failed" in said:
+                self._end_life(f"The scanner cannot start: {said['failed']}")
+                return
+            self.warm = True
+            self._pool._became_warm(self)
+            return
+        entry = self.given.popleft()
+        self._given_bytes -= len(entry.job.body)
+        self._watch(self._scan_seconds if self.given else None)
+        if len(head) > _LARGE_HEAD:
+            decoding = asyncio.get_running_loop().run_in_executor(None, _outcome, head, body)
+            decoding.add_done_callback(lambda done: self._pool._finish(entry, done.result()))
+        else:
+            self._pool._finish(entry, _outcome(head, body))
+        self._pool._refill(self)
 
 
-def _spawn(theirs: socket.socket) -> subprocess.Popen[bytes]:
+def _outcome(head: bytes, body: bytes) -> ScanResult | ScanRefused:
+    said = orjson.loads(head)
+    if "code" in said:
+        return ScanRefused(said["code"], said["sentence"])
+    return ScanResult(body=body, **(said | {"extra_hits": set(said["extra_hits"])}))
+
+
+def _spawn() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a worker; return it and our end of its pipe. Raises OSError."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = _interpreter(theirs)
+        except BaseException:
+            ours.close()
+            raise
+    ours.setblocking(False)
+    return process, ours
+
+
+def _interpreter(theirs: socket.socket) -> subprocess.Popen[bytes]:
     """A fresh interpreter, not a fork: the gateway has threads, and its memory is none of the
     worker's business. `-P` keeps the current directory off the import path."""
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -398,6 +470,17 @@ def _spawn(theirs: socket.socket) -> subprocess.Popen[bytes]:
         env=environment,
         close_fds=True,
     )
+
+
+def _unsendable(error: Exception) -> ScanRefused:
+    if isinstance(error, TypeError):  # the head cannot be written as JSON
+        return ScanRefused(
+            "scanner_failed",
+            "The call holds bytes outside of its body that are not text, so they cannot be "
+            "scanned, and was not forwarded; send header values as plain ASCII.",
+        )
+    say(f"a call could not be given to a scanning worker: {where(error)}")
+    return ScanRefused("scanner_unavailable", _UNAVAILABLE)
 
 
 def _stopped() -> ScanRefused:
