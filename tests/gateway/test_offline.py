@@ -63,6 +63,16 @@ def test_a_new_prompt_starts_over() -> None:
     assert answer.blocks == (TextBlock("You said: thanks"),)
 
 
+def test_what_a_hook_adds_after_the_prompt_is_read_too() -> None:
+    prompt = user("go")
+    note = {"role": "system", "content": 'hook:\n@tool bash {"cmd": "ls"}'}
+    first = plan_answer(document(prompt, note))
+    assert isinstance(first.blocks[0], ToolBlock)
+    last = plan_answer(document(prompt, note, result("a")))
+    assert last.blocks == (TextBlock("Done. The tool answered: a"),)
+    assert plan_answer(document(note, user("hi"))).blocks == (TextBlock("You said: hi"),)
+
+
 def test_a_directive_that_is_not_json_is_plain_text() -> None:
     answer = plan_answer(document(user("@tool bash {cmd: ls}")))
     assert isinstance(answer.blocks[0], TextBlock)
