@@ -77,11 +77,12 @@ def credential_of(headers: Mapping[str, str]) -> Credential | None:
     """Return the provider key among a client's headers, or None.
 
     Some clients send two (contracts/clients.md section 6.4); the provider's own header wins, so
-    that exactly one is ever forwarded. Raises Refused for a scheme no provider uses.
+    that exactly one is ever forwarded. Raises Refused for a scheme no provider uses and for a key
+    that no header can carry onward.
     """
     key = headers.get("x-api-key", "").strip()
     if key:
-        return Credential("x-api-key", key)
+        return _plain("x-api-key", key)
     bearer = headers.get("authorization", "").strip()
     if not bearer:
         return None
@@ -91,7 +92,31 @@ def credential_of(headers: Mapping[str, str]) -> Credential | None:
             "The Authorization header must be a bearer token; send the provider's key that way "
             "or in x-api-key.",
         )
-    return Credential("authorization", bearer)
+    return _plain("authorization", bearer)
+
+
+def _plain(header: str, value: str) -> Credential:
+    if not value.isascii():
+        raise Refused(
+            "credential_bytes",
+            f"The {header} header holds characters that no provider key has; check what the "
+            "client's key was copied from.",
+        )
+    return Credential(header, value)
+
+
+def check_expectation(value: str) -> None:
+    """Refuse a condition on the answer other than the one HTTP knows. Raises Refused."""
+    if value.strip().lower() not in ("", "100-continue"):
+        raise Refused(
+            "expectation",
+            "The Expect header asks for something this gateway does not do; leave the header out.",
+        )
+
+
+def unreadable(headers: Mapping[str, str]) -> set[str]:
+    """Return the names of headers whose values are not ASCII text, which nobody reads alike."""
+    return {name for name, value in headers.items() if not value.isascii()}
 
 
 def check_content_type(value: str) -> None:

@@ -13,19 +13,20 @@ import contextlib
 import dataclasses
 import secrets
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from gateway import console, health, pidfile
-from gateway.admission import Admission
+from gateway.admission import Admission, Refused
 from gateway.audit import Audit, AuditUnavailable
 from gateway.health import DiskWatch, Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
 from gateway.logs import quiet_libraries, say
+from gateway.malformed import Runner
 from gateway.metrics import Metrics
 from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
@@ -143,10 +144,10 @@ class Gateway:
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         # Bodies are bounded by admission, which answers in the client's own error shape.
-        app = web.Application(client_max_size=0)
+        app = web.Application(client_max_size=0, middlewares=[self._route_all])
         health.add_routes(app, self.readiness, self.metrics)
         console.add_routes(app, self.console_state)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", "/{path:.*}", self._handle, expect_handler=_continue)
         app.on_response_prepare.append(_sign)
         return app
 
@@ -174,16 +175,30 @@ class Gateway:
             },
         }
 
+    @web.middleware
+    async def _route_all(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """Give targets that are no paths (`*`, `host:port`) to the pipeline, which refuses them."""
+        try:
+            return await handler(request)
+        except web.HTTPNotFound:
+            return await self._handle(request)
+
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self.pipeline is not None:
             return await self.pipeline.handle(request)
-        sentence = "The gateway is still starting; try again in a moment."
-        return web.Response(
-            status=503,
-            body=error_body(Family.ANTHROPIC, 503, ErrorKind.UNAVAILABLE, sentence),
-            content_type="application/json",
-            headers={"retry-after": "1"},
-        )
+        return _starting()
+
+    async def refuse_malformed(
+        self, request: web.BaseRequest, refused: Refused
+    ) -> web.StreamResponse:
+        """Answer what is not an HTTP request."""
+        if self.pipeline is not None:
+            return await self.pipeline.refuse_malformed(request, refused)
+        return _starting()
 
     def _check_ledger(self) -> str | None:
         if self.ledger is None:
@@ -239,8 +254,9 @@ async def _listen(
     stack: contextlib.AsyncExitStack, gateway: Gateway, host: str, port: int
 ) -> tuple[web.AppRunner, str]:
     """Open the port; return its runner and `host:port`."""
-    runner = web.AppRunner(
+    runner = Runner(
         gateway.application(),
+        gateway.refuse_malformed,
         auto_decompress=False,
         access_log=None,
         handle_signals=False,
@@ -338,6 +354,26 @@ async def _heartbeats(ledger: Ledger, audit: Audit) -> None:
 async def _record_stop(gateway: Gateway, audit: Audit) -> None:
     with contextlib.suppress(AuditUnavailable):
         await audit.stopped("signal" if gateway.stopping.is_set() else "start failed")
+
+
+def _starting() -> web.Response:
+    sentence = "The gateway is still starting; try again in a moment."
+    return web.Response(
+        status=503,
+        body=error_body(Family.ANTHROPIC, 503, ErrorKind.UNAVAILABLE, sentence),
+        content_type="application/json",
+        headers={"retry-after": "1"},
+    )
+
+
+async def _continue(request: web.Request) -> None:
+    """Tell a client that waits for it to send its body; the pipeline judges other expectations."""
+    if request.version >= HttpVersion11 and (
+        request.headers.get("expect", "").strip().lower() == "100-continue"
+    ):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # What the library counts as sent is the answer itself.
+        request.writer.output_size = 0
 
 
 async def _sign(_: web.Request, response: web.StreamResponse) -> None:

@@ -25,9 +25,11 @@ from gateway.admission import (
     Refused,
     busy,
     check_content_type,
+    check_expectation,
     credential_of,
     names_this_machine,
     unavailable,
+    unreadable,
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
 from gateway.health import Readiness
@@ -158,6 +160,18 @@ class Pipeline:
         self._metrics.response(call.path, response.status)
         return response
 
+    async def refuse_malformed(
+        self, request: web.BaseRequest, refused: Refused
+    ) -> web.StreamResponse:
+        """Refuse what is not an HTTP request, with a record and an answer like any other."""
+        found = routing.Refusal(
+            refused.code, refused.status, refused.kind, Family.ANTHROPIC, str(refused)
+        )
+        call = Call(found, "OTHER")
+        response = await self._refuse(call, request, refused)
+        self._metrics.response(call.path, response.status)
+        return response
+
     async def _serve(
         self, call: Call, route: routing.Route | routing.Refusal, request: web.Request
     ) -> web.StreamResponse:
@@ -167,6 +181,7 @@ class Pipeline:
         self._check_ready()
         self._check_host(request)
         call.credential = credential_of(request.headers)
+        check_expectation(request.headers.get("expect", ""))
         check_content_type(request.headers.get("content-type", ""))
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
@@ -215,13 +230,15 @@ class Pipeline:
     async def _scan(
         self, call: Call, request: web.Request, headers: Mapping[str, str], body: bytes
     ) -> ScanResult:
+        foreign = unreadable(headers)
+        self._check_headers(foreign)
         try:
             job = ScanJob(
                 wire=call.wire,
                 body=body,
-                content_encoding=request.headers.get("content-encoding", ""),
+                content_encoding=",".join(request.headers.getall("content-encoding", [])),
                 scope=call.scope,
-                extra=dict(headers),
+                extra={name: value for name, value in headers.items() if name not in foreign},
                 vouched=await self._parts.vault.vouched(call.scope),
             )
             scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
@@ -231,15 +248,19 @@ class Pipeline:
             raise Refused(refused.code, refused.sentence) from refused
         except VaultError as wrong:
             raise unavailable(str(wrong), "vault") from wrong
-        needed = [name for name in sorted(scan.extra_hits) if name.startswith(API_HEADERS)]
+        self._check_headers(scan.extra_hits)
+        scan.extra_hits.update(foreign)
+        self._metrics.redactions(scan.counts)
+        return scan
+
+    def _check_headers(self, withheld: set[str]) -> None:
+        needed = [name for name in sorted(withheld) if name.startswith(API_HEADERS)]
         if needed:
             raise Refused(
                 "header_value",
-                f"The request header {needed[0]} holds a value that the policy protects and a "
-                "header cannot be rewritten; remove it from the header.",
+                f"The request header {needed[0]} holds a value that the policy protects, or that "
+                "is not plain text, and a header cannot be rewritten; remove it from the header.",
             )
-        self._metrics.redactions(scan.counts)
-        return scan
 
     async def _originals(self, call: Call) -> Mapping[str, str]:
         if not self._parts.settings.auto_reveal:
@@ -356,7 +377,7 @@ class Pipeline:
         return self._error(call, failed.status, ErrorKind.UPSTREAM, str(failed), {})
 
     async def _refuse(
-        self, call: Call, request: web.Request, refused: Refused
+        self, call: Call, request: web.BaseRequest, refused: Refused
     ) -> web.StreamResponse:
         self._metrics.refusal(refused.code)
         if refused.code not in {"not_ready", "busy"}:

@@ -253,7 +253,7 @@ def _query_allowed(query: str) -> bool:
 
 def _family(path: str, headers: Mapping[str, str]) -> Family:
     """Guess whose client is asking, to answer in a shape it can show."""
-    rest = re.sub(r"^/agent/[^/]*", "", path)
+    rest = re.sub(r"^/agent/[^/]*", "", path) if path.startswith("/") else ""
     segments = [part for part in rest.split("/") if part]
     head = next((part for part in segments if part not in ("v1", "v1beta", "v1alpha")), "")
     is_gemini = segments[:1] in (["v1beta"], ["v1alpha"]) or any(

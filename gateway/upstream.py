@@ -54,12 +54,16 @@ class UpstreamFailed(Exception):
 
 
 def request_headers(client: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a client's headers that may be forwarded, without the credential."""
-    return {
-        name.lower(): value
-        for name, value in client.items()
-        if REQUEST_HEADERS.fullmatch(name.lower()) and len(value) <= MAX_HEADER
-    }
+    """Return those of a client's headers that may be forwarded, without the credential.
+
+    A header sent several times is one list (RFC 9110 section 5.3), which the provider gets whole.
+    """
+    found: dict[str, str] = {}
+    for sent_as, value in client.items():
+        name = sent_as.lower()
+        if REQUEST_HEADERS.fullmatch(name):
+            found[name] = f"{found[name]}, {value}" if name in found else value
+    return {name: value for name, value in found.items() if len(value) <= MAX_HEADER}
 
 
 def response_headers(provider: Mapping[str, str]) -> dict[str, str]:

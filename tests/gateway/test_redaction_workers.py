@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 import json
 import os
@@ -135,6 +136,17 @@ async def test_an_unforeseen_error_is_refused_without_quoting_the_call(pool: Sca
     assert refused.value.code == "scanner_failed"
     assert "bob" not in refused.value.sentence
     assert (await pool.run(job("still here"))).counts == {}
+
+
+async def test_what_cannot_be_handed_to_a_worker_is_refused_and_costs_no_other_call(
+    pool: ScanPool,
+) -> None:
+    for extra in ({"user-agent": "caf\udce9"}, {"caf\udce9": "x"}):
+        with pytest.raises(ScanRefused) as refused:
+            await pool.run(dataclasses.replace(job("x"), extra=extra))
+        assert refused.value.code == "scanner_failed"
+        assert "caf" not in refused.value.sentence
+    assert (await asyncio.wait_for(pool.run(job("still here")), 20)).body
 
 
 async def test_the_loop_keeps_turning_while_a_worker_is_busy(pool: ScanPool) -> None:
