@@ -12,8 +12,10 @@ the sentences, because they may be secrets. Called by `gateway.app` and `gateway
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +38,11 @@ DEFAULT_LISTEN: Final = "127.0.0.1:8787"
 _LOOPBACK: Final = "127.0.0.1"
 _PREFIX: Final = "SPHRAGIS_"
 #: Variables of this program that are not settings.
-_OTHER_VARIABLES: Final = frozenset({"SPHRAGIS_CONFIG", "SPHRAGIS_VAULT_KEY"})
+_OTHER_VARIABLES: Final = frozenset({"SPHRAGIS_CONFIG", "SPHRAGIS_VAULT_KEY", "SPHRAGIS_NO_COLOR"})
+#: What Kubernetes sets in every container beside a service that is called `sphragis`.
+_SERVICE_LINK: Final = re.compile(
+    r"SPHRAGIS_SERVICE_(?:HOST|PORT(?:_\w+)?)|SPHRAGIS_PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?"
+)
 _TRUE: Final = frozenset({"true", "1", "yes", "on"})
 _FALSE: Final = frozenset({"false", "0", "no", "off"})
 
@@ -206,12 +212,13 @@ def load_settings(config: Path | None = None, **overrides: Any) -> tuple[Setting
             file_settings = InitSettingsSource(settings_cls, init_kwargs=written)
             return init_settings, env_settings, file_settings
 
+    _refuse_unknown_variables(os.environ)
     try:
         settings = Sourced(**given)
     except ValidationError as wrong:
         raise SettingsError(_sentence(wrong, path)) from None
     _refuse_missing_protection(settings)
-    return settings, warnings_of(settings, os.environ)
+    return settings, warnings_of(settings)
 
 
 def parse_listen_addr(text: str, *, listen_all: bool = False) -> tuple[str, int]:
@@ -230,7 +237,7 @@ def parse_listen_addr(text: str, *, listen_all: bool = False) -> tuple[str, int]
     return host, int(digits)
 
 
-def warnings_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+def warnings_of(settings: Settings) -> list[str]:
     """Say what was written and has no effect."""
     notes: list[str] = []
     if settings.ots_calendars:
@@ -242,13 +249,25 @@ def warnings_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
             f"audit_log_path names a file; the ledger is kept in the directory "
             f"{settings.ledger_dir}."
         )
-    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
-    notes += [
-        f"{name} is not a setting of this gateway and has no effect; check its spelling."
-        for name in sorted(environ)
-        if name.startswith(_PREFIX) and name not in known
-    ]
     return notes
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    """Stop for a variable that means nothing here: it may be a protection with a typing error."""
+    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
+    for name in sorted(environ):
+        written = name.upper()
+        if not written.startswith(_PREFIX) or written in known or _is_service_link(name, environ):
+            continue
+        near = difflib.get_close_matches(written, known, n=1, cutoff=0.85)
+        hint = f"perhaps {near[0]} is meant." if near else "remove it or correct its spelling."
+        raise SettingsError(f"Unknown variable {name[:64]!r} in the environment: {hint}")
+
+
+def _is_service_link(name: str, environ: Mapping[str, str]) -> bool:
+    if name == f"{_PREFIX}PORT":
+        return environ[name].startswith(("tcp://", "udp://", "sctp://"))
+    return _SERVICE_LINK.fullmatch(name) is not None
 
 
 def _config_path(config: Path | None) -> Path | None:

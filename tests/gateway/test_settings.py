@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import SettingsError, load_settings, parse_listen_addr
+from gateway.settings import Settings, SettingsError, load_settings, parse_listen_addr
 
 
 @pytest.fixture(autouse=True)
@@ -156,10 +156,45 @@ def test_a_protection_that_is_not_there_stops_the_start(
     assert name.removeprefix("SPHRAGIS_").lower() in sentence()
 
 
-def test_a_misspelled_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPHRAGIS_LISTEN_ADR", ":1")
-    _, warnings = load_settings()
-    assert any("SPHRAGIS_LISTEN_ADR" in warning for warning in warnings)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("SPHRAGIS_LISTEN_ADR", "SPHRAGIS_LISTEN_ADDR"),
+        ("SPHRAGIS_POLICYFILE", "SPHRAGIS_POLICY_FILE"),
+        ("SPHRAGIS_ZZZ", "remove it"),
+        ("SPHRAGIS_", "remove it"),
+        ("sphragis_listen_adr", "SPHRAGIS_LISTEN_ADDR"),
+        ("SPHRAGIS_PORT", ""),
+    ],
+)
+def test_an_unknown_variable_stops_the_start_and_is_named_without_its_value(
+    name: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "a-private-value")
+    told = sentence()
+    assert name in told
+    assert hint in told
+    assert "a-private-value" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((f"SPHRAGIS_{name.upper()}", "") for name in Settings.model_fields if name != "home"),
+        ("SPHRAGIS_VAULT_KEY", "x"),
+        ("SPHRAGIS_NO_COLOR", "1"),
+        ("SPHRAGISX", "another program's"),
+        ("SPHRAGIS_PORT", "tcp://10.0.0.7:8787"),
+        ("SPHRAGIS_SERVICE_HOST", "10.0.0.7"),
+        ("SPHRAGIS_SERVICE_PORT_HTTP", "8787"),
+        ("SPHRAGIS_PORT_8787_TCP_ADDR", "10.0.0.7"),
+    ],
+)
+def test_every_variable_that_has_a_meaning_is_known(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    load_settings()
 
 
 def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
