@@ -83,18 +83,20 @@ _CONTENT: Final = frozenset(("content", "prefill"))
 #: Addresses, scanned also with percent-encoding undone.
 _URLS: Final = frozenset(("url", "uri", "source"))
 
-#: Names whose value is an id. An id of another shape than these is read as text.
+#: Names whose value is an id. One of a provider's own random shapes is passed unread; of another
+#: that begins like an id the rest is read, in which somebody's number or key may stand.
 _IDS: Final = words(
     """
     id tool_use_id file_id container container_id skill_id tool_id previous_message_id message_id
     request_id download_id tab_id memory_store_id
     """
 )
-_ID_SHAPE: Final = re.compile(
-    r"(?:toolu|srvtoolu|mcptoolu|msg|file|container|call|skill|req|tooluse|fc|memstore|thread)_"
-    r"[A-Za-z0-9_-]{1,128}"
-    r"|(?:toolu_bdrk|toolu_vrtx|msg_bdrk|msg_vrtx)_[A-Za-z0-9]{1,64}"
-    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID_PREFIX: Final = re.compile(
+    r"(?:(?:toolu|msg)_(?:bdrk|vrtx)_|(?:toolu|srvtoolu|mcptoolu|msg|file|container|call|skill|req|"
+    r"tooluse|fc|memstore|thread)_)?"
+)
+_ID_BODY: Final = re.compile(
+    r"01[A-Za-z0-9]{20,26}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 )
 
 #: Names whose value is signed or encrypted by the provider.
@@ -109,8 +111,14 @@ SHORTEST_SEAL: Final = 200
 _TAGS: Final = frozenset(("type", "role", "ttl", "media_type"))
 _TAG_SHAPE: Final = re.compile(r"[a-z]+(?:[_/.+-](?:[a-z]+|20\d{6}|bm25))*|\d{1,2}[mh]")
 
-#: Model ids that are passed unread; other names (local models) are read as text too.
-_MODEL_SHAPE: Final = re.compile(r"claude-[a-z0-9.-]{1,64}(?:@(?:20\d{6}|latest|default))?")
+#: Model ids that are passed unread: words, a version of at most three short numbers, a date. No
+#: number of a person fits into that. Other names (local models) are read as text too.
+_MODEL_PREFIX: Final = re.compile(r"claude-")
+_MODEL_BODY: Final = re.compile(
+    r"(?:[a-z]{1,24}\d?-){0,4}(?:[a-z]{1,24}\d?|\d{1,2}(?:\.\d{1,2})?)(?:-\d{1,2}(?:\.\d)?){0,2}"
+    r"(?:-[a-z]{1,24}\d?){0,4}(?:-20\d{6})?(?:-v\d(?::\d)?)?"
+    r"(?:@(?:20\d{6}|latest|default))?"
+)
 
 #: Beginnings, in base64, of the image and PDF formats the API takes.
 _BINARY: Final = re.compile(
@@ -388,17 +396,27 @@ class _RequestWalk:
     def _string(self, name: str, value: str, place: Location) -> str:
         if name in _TAGS and _TAG_SHAPE.fullmatch(value):
             return value
-        if name in _IDS and _ID_SHAPE.fullmatch(value):
-            return value
+        if name in _IDS:
+            return self._named(value, _ID_PREFIX, _ID_BODY)
         if name in _SEALED and is_blob(value):
             self._report.signed_parts += 1
             if len(value) >= SHORTEST_SEAL:
                 return value
-        if name == "model" and _MODEL_SHAPE.fullmatch(value):
-            return value
+        if name == "model":
+            return self._named(value, _MODEL_PREFIX, _MODEL_BODY)
         if name in _URLS:
             return self._url(value, place)
         return self._scan.string(value, name if name in _TELLING or name not in _FIELDS else None)
+
+    def _named(self, value: str, prefix: re.Pattern[str], known: re.Pattern[str]) -> str:
+        """Redact an id or model: of a known shape it passes, else what follows its prefix is
+        read, because letters before a number can hide it."""
+        found = prefix.match(value)
+        at = found.end() if found is not None else 0
+        body = value[at:]
+        if known.fullmatch(body):
+            return value
+        return value[:at] + self._scan.string(body) if at else self._scan.string(value)
 
     def _url(self, url: str, place: Location) -> str:
         if url[:5].lower() != "data:":

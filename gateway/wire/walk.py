@@ -86,10 +86,10 @@ class Scanner:
         return value if redacted == lexeme else redacted
 
     def key(self, key: str) -> str:
-        """Return an object key redacted."""
+        """Return an object key redacted; a key may be a JSON text like any other string."""
         known = self._keys.get(key)
         if known is None:
-            known = self._keys[key] = self._text(key)
+            known = self._keys[key] = self.string(key)
         return known
 
     def url(self, url: str) -> str:
@@ -205,7 +205,7 @@ def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [restore_free(item, restore) for item in value]
     if isinstance(value, dict):
-        members = [(restore(k), restore_free(v, restore)) for k, v in value.items()]
+        members = [(restore_string(k, restore), restore_free(v, restore)) for k, v in value.items()]
         return dict(distinct_keys(value, members))
     return value
 

@@ -421,7 +421,11 @@ def test_names_reach_the_engine_for_free_form_data_and_credentials() -> None:
     [
         ("model", "claude-sonnet-5"),
         ("model", "claude-x@20260101"),
-        ("id", "toolu_01AbC-9"),
+        ("id", "toolu_01A09q90qw90lq917835lq9AbC"),
+        ("tool_use_id", "toolu_bdrk_01A09q90qw90lq917835lq9A"),
+        ("tool_use_id", "call_0f8fad5b-d9cb-469f-a165-70867728950e"),
+        ("model", "claude-3-5-haiku-20241022"),
+        ("model", "claude-instant-1.2"),
         ("type", "tool_search_tool_bm25_20251119"),
         ("role", "assistant"),
     ],

@@ -97,3 +97,31 @@ def test_a_later_turn_repeats_the_bytes_of_the_turn_before(
     bodies = [scan({"system": MAIL, "messages": messages[:count]}).body for count in (2, 4, 6)]
     for shorter, longer in pairwise(bodies):
         assert longer.startswith(shorter.removesuffix(b"]}"))
+
+
+@pytest.mark.parametrize("value", ["078-05-1120", "81.2.69.142", "4539148803436467", KEY])
+@pytest.mark.parametrize("prefix", ["", "toolu_", "call_", "toolu_bdrk_"])
+def test_a_value_that_poses_as_an_id_or_a_model_is_found(
+    scan: Callable[[Any], ScanResult], prefix: str, value: str
+) -> None:
+    block = {"type": "tool_use", "id": prefix + value, "name": "Write", "input": {}}
+    document = {
+        "model": ("claude-" if prefix else "") + value,
+        "container": prefix + value,
+        "messages": [{"role": "assistant", "content": [block]}],
+    }
+    assert value.encode() not in scan(document).body
+
+
+def test_json_in_an_object_key_is_read_as_json(scan: Callable[[Any], ScanResult]) -> None:
+    escaped = "".join(f"\\u{ord(char):04x}" for char in MAIL)
+    key = '{"mail": "' + escaped + '"}'
+    result = scan(tool_use({key: 1}))
+    (found,) = loads(result.body)["messages"][0]["content"][0]["input"]
+    assert MAIL not in json.dumps(json.loads(found))
+    assert escaped not in found
+    back = FORMAT.restore_response(
+        {"content": [{"type": "tool_use", "input": {found: 1}}]},
+        lambda text: restore_text(text, result.originals),
+    )
+    assert json.loads(next(iter(back["content"][0]["input"]))) == {"mail": MAIL}
