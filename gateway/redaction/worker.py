@@ -10,25 +10,32 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import gc
 import os
 import signal
 import socket
 import sys
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any, Final
 
 from gateway.redaction.frames import FramesEnded, receive, send
 from gateway.redaction.job import ScanJob, ScanRefused
 from gateway.redaction.policy import parse_policy
+from gateway.redaction.presidio import import_lightly
 from gateway.redaction.scanner import Scanner
 
 _PR_SET_PDEATHSIG: Final = 1
+#: The gateway itself answers health checks and takes calls while all workers are busy.
+_NICE: Final = 5
+#: Structures of large bodies are trees, freed without the collector; it need not come often.
+_COLLECT_AFTER: Final = (50_000, 20, 20)
 
 
 def main(descriptor: int, parent: int) -> None:
     """Serve jobs on the socket `descriptor` until its other end, held by `parent`, is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which ends the pipe
     _die_with_parent(parent)
+    os.nice(_NICE)
     with socket.socket(fileno=descriptor) as sock, contextlib.suppress(FramesEnded):
         scanner = _start(sock)
         while scanner is not None:
@@ -43,6 +50,8 @@ def _start(sock: socket.socket) -> Scanner | None:
         policy = parse_policy(
             head["policy"], source=head["source"], directory=None, terms=tuple(head["terms"])
         )
+        if not policy.recognizers:
+            import_lightly()
         scanner = Scanner(policy, base64.b64decode(head["key"]), wire_package=head["wire_package"])
         scanner.warm()
     except Exception as error:
@@ -50,6 +59,10 @@ def _start(sock: socket.socket) -> Scanner | None:
         told = str(error) if type(error).__module__.startswith("gateway.") else type(error).__name__
         send(sock, {"failed": told})
         return None
+    # What is there now stays: the collector need not look at it again, after each large body.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
     send(sock, {"ready": True})
     return scanner
 
@@ -59,18 +72,19 @@ def _answer(scanner: Scanner, head: dict[str, Any], body: bytes) -> tuple[dict[s
         result = scanner.run(ScanJob(body=body, **head))
     except ScanRefused as refused:
         return {"code": refused.code, "sentence": refused.sentence}, b""
-    fields = {name: getattr(result, name) for name in _RESULT_FIELDS}
-    return fields | {"extra_hits": sorted(result.extra_hits)}, result.body
+    told = {name: getattr(result, name) for name in _RESULT_FIELDS}
+    return told | {"extra_hits": sorted(result.extra_hits)}, result.body
 
 
 _RESULT_FIELDS: Final = ("counts", "originals", "model", "stream", "opaque", "scan_us")
 
 
+_JOB_HEAD: Final = tuple(field.name for field in fields(ScanJob) if field.name != "body")
+
+
 def job_head(job: ScanJob) -> dict[str, Any]:
     """Everything of a job but its body."""
-    head = asdict(job)
-    del head["body"]
-    return head
+    return {name: getattr(job, name) for name in _JOB_HEAD}
 
 
 def _die_with_parent(parent: int) -> None:
