@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
@@ -107,10 +107,10 @@ class Settings(BaseSettings):
     #: Calls in work at once; more are told to come back.
     max_calls: int = Field(default=512, ge=1)
     #: Seconds to reach the provider.
-    connect_timeout: float = Field(default=15.0, gt=0)
+    connect_timeout: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     #: Seconds between two reads from the provider. Long thinking without a byte was seen to last
     #: minutes; official clients wait 600 s.
-    read_timeout: float = Field(default=600.0, gt=0)
+    read_timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     #: Free MiB below which no call is taken, so that the ledger can always finish its records.
     disk_low_water_mib: int = Field(default=64, ge=0)
 
@@ -132,8 +132,11 @@ class Settings(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        plain = value.isascii() and value.isprintable() and " " not in value
+        if not plain or parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("write a URL such as https://api.example.com")
+        if not _has_valid_port(parts):
+            raise ValueError("write a port from 1 to 65535, or none")
         if parts.query or parts.fragment or parts.username or parts.password:
             raise ValueError("write only scheme, host and path")
         return value.rstrip("/")
@@ -360,6 +363,13 @@ def _refuse_missing_protection(settings: Settings) -> None:
                 f"{key} asks for a detector that this version does not have; remove the key to "
                 "start without that protection."
             )
+
+
+def _has_valid_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

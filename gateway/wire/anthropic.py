@@ -14,7 +14,7 @@ import base64
 import binascii
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -451,7 +451,7 @@ class _RequestWalk:
         """Return base64 data: text decoded, scanned and encoded again; binary by policy."""
         media_type = media_type.lower()
         binary = media_type.startswith(("image/", "audio/", "video/")) or "pdf" in media_type
-        if not (binary and is_blob(data) and _BINARY.match(_decoded(data[:64]) or b"")):
+        if not (binary and is_blob(data) and _is_binary(data)):
             raw = _decoded(data)
             if raw is None:
                 raise WireRefused(
@@ -506,12 +506,41 @@ def _sealed_members(kind: str, block: dict[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(block.get(name), str))
 
 
+def _is_binary(data: str) -> bool:
+    """Tell whether base64 data is a file of a known format, not a text that begins like one."""
+    head = _decoded(data[:64]) or b""
+    if not _BINARY.match(head):
+        return False
+    if not head.isascii():
+        return True
+    raw = _decoded(data) or b""
+    return _as_text(raw, "") is None or b"startxref" in raw
+
+
+def _wide_encoding(raw: bytes) -> str | None:
+    """Return the encoding of text in units of two or four bytes, told by its mark or its zeros."""
+    if raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    zeros = [raw[at::4].count(0) * 8 > len(raw) for at in range(4)]
+    return _ZEROS.get((zeros[0], zeros[1], zeros[2], zeros[3]))
+
+
+#: Which bytes of four are mostly zero in text of Western letters and digits.
+_ZEROS: Final[Mapping[tuple[bool, bool, bool, bool], str]] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
+
+
 def _as_text(raw: bytes, media_type: str) -> tuple[str, str] | None:
     """Return bytes as text with the encoding they are in, or None when they are not text."""
-    encodings = ["utf-8"]
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encodings = ["utf-16"]
-    elif _TEXT_MEDIA.search(media_type):
+    wide = _wide_encoding(raw)
+    encodings = ["utf-8"] if wide is None else [wide, "utf-8"]
+    if _TEXT_MEDIA.search(media_type):
         # Declared as text, so it is read as text; Latin-1 gives every byte a character and back.
         encodings.append("latin-1")
     for encoding in encodings:

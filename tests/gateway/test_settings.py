@@ -244,3 +244,22 @@ def test_a_bare_port_with_listen_all_is_refused_too() -> None:
     settings, _ = load_settings(listen_addr=":1", listen_all=True)
     with pytest.raises(SettingsError, match="other machines"):
         _ = settings.listen
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["api.example.com", "ftp://x", "https://", "https://x:99999", "https://x:y", "https://x:0",
+     "https://x y", "https://x/\x7f", "https://exämple.com", "https://x?a=b", "https://u:p@x"],
+)  # fmt: skip
+def test_an_address_no_call_could_reach_is_refused_at_the_start(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPHRAGIS_UPSTREAM_BASE_URL", url)
+    assert "SPHRAGIS_UPSTREAM_BASE_URL" in sentence()
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0", "-1", "soon"])
+@pytest.mark.parametrize("name", ["SPHRAGIS_READ_TIMEOUT", "SPHRAGIS_CONNECT_TIMEOUT"])
+def test_every_wait_ends(name: str, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, seconds)
+    assert name in sentence()

@@ -396,6 +396,42 @@ def test_text_posing_as_an_image_is_read_as_text() -> None:
     assert out["messages"][0]["content"][0]["source"]["data"] == b64(T)
 
 
+@pytest.mark.parametrize("magic", ["GIF89a", "GIF87a ", "RIFF1234WEBP", "%PDF-1.7\n"])
+def test_text_that_begins_like_a_file_is_still_text(magic: str) -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": b64(f"{magic} {C}")}
+    out = redact({"messages": [{"content": [{"type": "document", "source": source}]}]})
+    assert out["messages"][0]["content"][0]["source"]["data"] == b64(f"{magic} {T}")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GIF89a\1\0\1\0\0\0\0!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;",
+        b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;",
+        b"%PDF-1.4\n1 0 obj <<>> endobj\nstartxref\n9\n%%EOF",
+    ],
+)
+def test_a_small_real_file_keeps_its_bytes(raw: bytes) -> None:
+    data = base64.b64encode(raw).decode()
+    source = {"type": "base64", "media_type": "image/gif", "data": data}
+    report = WireReport()
+    document = {"messages": [{"content": [{"type": "image", "source": source}]}]}
+    assert redact(document, report=report) == document
+    assert report.opaque_parts == 1
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"],
+)
+@pytest.mark.parametrize("media", ["text/plain", "application/octet-stream", "image/png"])
+def test_text_in_any_unicode_encoding_is_read_and_stays_in_it(encoding: str, media: str) -> None:
+    source = {"type": "base64", "media_type": media, "data": b64(f"Grüße, {C}\n", encoding)}
+    out = redact({"messages": [{"content": [{"type": "document", "source": source}]}]})
+    data = base64.b64decode(out["messages"][0]["content"][0]["source"]["data"])
+    assert data.decode(encoding) == f"Grüße, {T}\n"
+
+
 def test_a_data_url_is_opened() -> None:
     url = f"data:text/plain;base64,{b64(C)}"
     out = redact(
