@@ -20,6 +20,8 @@ STATE_DIR: Final = ".choragos"
 ORCHESTRATOR_FILE: Final = "orchestrator-context.md"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+#: A file name has at most 255 bytes, and ours put words before and after the role.
+_NAME_CHARS: Final = 200
 
 
 class BadAttachment(Exception):
@@ -36,13 +38,15 @@ class Assignment:
 
 
 def safe_name(role: str) -> str:
-    """Return a role's name as it appears in file names: `[A-Za-z0-9_-]` kept, the rest `-`."""
-    return _UNSAFE.sub("-", role) or "role"
+    """Return a role's name as it appears in file names: `[A-Za-z0-9_-]` kept, the rest `-`, cut
+    to what a file name can hold."""
+    return _UNSAFE.sub("-", role)[:_NAME_CHARS] or "role"
 
 
-def brief_name(role: str) -> str:
-    """Return the file name of a worker's boot brief."""
-    return f"{safe_name(role)}-brief.md"
+def brief_name(role: str, number: int = 1) -> str:
+    """Return the file name of a worker's boot brief; `number` tells apart roles whose names are
+    the same as file names."""
+    return f"{safe_name(role)}{f'-{number}' if number > 1 else ''}-brief.md"
 
 
 def task_name(task_id: str) -> str:

@@ -9,6 +9,7 @@ seats, work, metering and snapshots work with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Coroutine, Mapping
@@ -52,6 +53,7 @@ class Desk:
         project = Path(paths.directory) / briefs.STATE_DIR
         project.mkdir(mode=0o755, exist_ok=True)
         (project / "tasks").mkdir(exist_ok=True)
+        _keep_out_of_git(project)
         events = EventLog(project / "logs" / "events.log")
         keys = private_dir(state_dir("choragos", environ) / "keys" / paths.id)
         journal = Journal.open(
@@ -179,6 +181,13 @@ class Desk:
         """Close journal and event log. Blocks."""
         self.journal.close()
         self.events.close()
+
+
+def _keep_out_of_git(project: Path) -> None:
+    """Our files are nobody's commit: git ignores the directory unless its owner says otherwise,
+    and an ignore file that is there is the owner's word."""
+    with contextlib.suppress(FileExistsError), (project / ".gitignore").open("x") as file:
+        file.write("*\n")
 
 
 def deck_pid() -> int:

@@ -23,10 +23,11 @@ from typing import Final
 from deck.agents import adapter_for
 from deck.checkpoints import Checkpoints, GitError
 from deck.config import Config, ConfigError, GatewayMode, Role, load_config
-from deck.gateway import Gateway
+from deck.gateway import BAD_ADDRESS, Gateway
+from deck.programs import find_own
 from deck.roster import filtered, unenforced
-from deck.sessions import SOCKET_ENV, paths_for
-from shared.paths import UnsafeDirectory, is_path_safe_role
+from deck.sessions import SOCKET_ENV, SessionError, paths_for
+from shared.paths import is_path_safe_role
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 
 #: The limit existing decks check; the kernel's own is 108 bytes on Linux, 104 on macOS.
@@ -78,6 +79,7 @@ class GatewayState(StrEnum):
 
     NOTHING = "nothing"
     FOREIGN = "foreign"
+    BAD_ADDRESS = "bad address"
     NOT_READY = "not ready"
     READY = "ready"
 
@@ -141,10 +143,7 @@ def check_config(facts: Facts) -> list[Finding]:
             _warn("config", f"start = true on {', '.join(starts)}; only {starts[0]} counts: "
                             "remove the others")
         )  # fmt: skip
-    names = [role.name for role in config.roles]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        found.append(_warn("config", f"two roles are named {name!r}; give each its own name"))
-    if "" in names:
+    if any(not role.name for role in config.roles):
         found.append(_warn("config", "a role has no name; nothing can be delegated to it"))
     return found
 
@@ -249,9 +248,11 @@ def check_gateway(facts: Facts) -> list[Finding]:
     required = sphragis.mode is GatewayMode.REQUIRED
     if facts.gateway is GatewayState.FOREIGN:
         return [
-            _fail("gateway", f"something else than a gateway answers at {sphragis.addr}; stop it, "
+            _fail("gateway", f"something else than a gateway holds {sphragis.addr}; stop it, "
                              "or set addr in [sphragis]")
         ]  # fmt: skip
+    if facts.gateway is GatewayState.BAD_ADDRESS:
+        return [_fail("gateway", BAD_ADDRESS)]
     if facts.gateway is GatewayState.NOT_READY:
         level = Level.FAIL if required else Level.WARN
         return [
@@ -349,17 +350,16 @@ def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> 
         state, reason = _gateway(config)
     repository, repository_problem = _repository(cwd)
     roles = config.roles if config is not None else ()
-    commands = {role.command for role in roles} | ({config.sphragis.command} if config else set())
+    commands = {role.command for role in roles}
     path = environ.get("PATH")
+    programs = {command: shutil.which(command, path=path) for command in commands if command}
+    if config is not None:
+        programs[config.sphragis.command] = find_own(config.sphragis.command, environ)
     return Facts(
         config=config,
         config_problem=config_problem,
         directory=str(cwd),
-        programs={
-            command: place
-            for command in commands
-            if command and (place := shutil.which(command, path=path)) is not None
-        },
+        programs={command: place for command, place in programs.items() if place is not None},
         socket=socket,
         socket_problem=socket_problem,
         term=environ.get("TERM", ""),
@@ -376,7 +376,7 @@ def _socket(directory: str, environ: Mapping[str, str]) -> tuple[str, str]:
         path = paths_for(directory, environ).socket
         with tempfile.TemporaryFile(dir=path.parent):
             pass
-    except UnsafeDirectory as problem:
+    except SessionError as problem:
         return "", str(problem)
     except OSError as failure:
         return "", (
@@ -389,16 +389,19 @@ def _socket(directory: str, environ: Mapping[str, str]) -> tuple[str, str]:
 def _gateway(config: Config) -> tuple[GatewayState, str]:
     """Ask the gateway's address whether it is ready and whether it is a gateway at all."""
     gateway = Gateway(config.sphragis, log=Path(os.devnull))
+    if gateway.bad_address:
+        return GatewayState.BAD_ADDRESS, ""
 
-    async def probe() -> tuple[bool, str]:
+    async def probe() -> tuple[bool, str, bool]:
         found = await gateway.probe()
+        held = await gateway.listens()
         await gateway.stop()  # closes its client; it started nothing
-        return found.ready, found.reason
+        return found.ready, found.reason, held
 
-    ready, reason = asyncio.run(probe())
+    ready, reason, held = asyncio.run(probe())
     status, body = _get(gateway.host, gateway.port, "/readyz")
     if status == 0:
-        return GatewayState.NOTHING, reason
+        return (GatewayState.FOREIGN if held else GatewayState.NOTHING), reason
     if not (_says_ready(body) or b"sphragis_" in _get(gateway.host, gateway.port, "/metrics")[1]):
         return GatewayState.FOREIGN, ""
     return (GatewayState.READY, "") if ready else (GatewayState.NOT_READY, reason)

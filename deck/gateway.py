@@ -1,7 +1,7 @@
 """The deck's side of the gateway: is it ready, start it, stop it, what was used.
 
 Owns the gateway process when this deck started it; a gateway that was already there is used and
-never stopped. Invariant: `probe` asks freshly each time and answers within 500 ms, so work is
+never stopped. Invariant: `probe` asks freshly each time and gives each question 500 ms, so work is
 handed out only on a present fact, never on a remembered one. Readiness is `GET /readyz`; a
 gateway without that path is ready when `GET /metrics` answers 200 (contracts/gateway.md
 section 2). `deck.session` calls it; the two programs share nothing but HTTP.
@@ -12,19 +12,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
 from deck import processes
 from deck.board import Child
 from deck.config import GatewayMode, SphragisConfig
+from deck.programs import find_own
 from deck.usage import Scrape, read_scrape
 from shared.paths import is_path_safe_role
 from shared.telemetry import SCRAPE_LIMIT_BYTES
@@ -39,6 +40,13 @@ STOP_GRACE_SECONDS: Final = 5.0
 #: A readiness answer is small; more of it is not read.
 READINESS_LIMIT_BYTES: Final = 64 << 10
 REASON_CHARS: Final = 200
+#: How servers say that they do not have `/readyz`.
+NO_SUCH_PATH: Final = (400, 404, 405, 501)
+BAD_ADDRESS: Final = "addr in [sphragis] must be a host and a port, like 127.0.0.1:8787"
+HOST_CHARS: Final = 253
+
+_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\]")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +76,13 @@ class Gateway:
         self._environ = environ
         self._process: subprocess.Popen[bytes] | None = None
         self._child: Child | None = None
-        host, _, port = config.addr.rpartition(":")
+        host, _, self.port = config.addr.rpartition(":")
         # `:port` and the wildcard are addresses to listen on, not to call.
         self.host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host  # noqa: S104
-        self.port = port
+        #: Why `addr` is not an address: such a gateway is never ready, as with existing decks.
+        self.bad_address = "" if _is_address(self.host, self.port) else BAD_ADDRESS
         self._client = httpx.AsyncClient(
-            base_url=self.url,
+            base_url="" if self.bad_address else self.url,
             trust_env=False,
             follow_redirects=False,
             # Plain HTTP only: loading the system's certificates would cost megabytes for nothing.
@@ -102,30 +111,36 @@ class Gateway:
         return f"{self.url}/agent/{role}" if is_path_safe_role(role) else self.url
 
     async def probe(self) -> Readiness:
-        """Ask now whether the gateway is ready; at most 500 ms. Never raises."""
+        """Ask now whether the gateway is ready; at most 500 ms a question. Never raises."""
+        if self.bad_address:
+            self.last = Readiness(False, self.bad_address)
+            return self.last
         try:
-            async with asyncio.timeout(PROBE_SECONDS):
-                self.last = await self._ask()
+            self.last = await self._ask()
         except TimeoutError:
             self.last = Readiness(False, f"no answer from {self.url} within 500 ms")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             self.last = Readiness(False, f"{self.url} does not answer ({type(error).__name__})")
         return self.last
 
     async def _ask(self) -> Readiness:
-        status, body = await self._get("/readyz", READINESS_LIMIT_BYTES)
-        if status == 404:
-            status, body = await self._get("/metrics", 0)
-        if status == 200:
+        # Each question has the whole time: an existing gateway needs two.
+        async with asyncio.timeout(PROBE_SECONDS):
+            status, body = await self._get("/readyz", READINESS_LIMIT_BYTES)
+        if status in NO_SUCH_PATH:
+            async with asyncio.timeout(PROBE_SECONDS):
+                status, body = await self._get("/metrics", 0)
+        answer = _readiness(body)
+        if status == 200 and answer.get("ready") is not False:
             return Readiness(True)
-        return Readiness(False, _reason(body) or f"it answers {status}")
+        return Readiness(False, _reason(answer) or f"it answers {status}")
 
     async def scrape(self) -> Scrape | None:
         """Return a reading of the token counters, or None when there is none within 1 s."""
         try:
             async with asyncio.timeout(SCRAPE_SECONDS):
                 status, body = await self._get("/metrics", SCRAPE_LIMIT_BYTES)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL):
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
             return None
         return read_scrape(body.decode("utf-8", "replace")) if status == 200 else None
 
@@ -151,9 +166,11 @@ class Gateway:
         gateway nor its program there, the gateway is switched off for this session.
         """
         readiness = await self.probe()
-        if readiness.ready or await self._listens():
+        if readiness.ready or (not self.bad_address and await self.listens()):
             return readiness
-        program = shutil.which(self.config.command, path=self._environ.get("PATH"))
+        program = find_own(self.config.command, self._environ)
+        if program is not None and self.bad_address:
+            return readiness
         if program is None:
             if self.config.mode is GatewayMode.SOFT:
                 self.enforced = False
@@ -168,8 +185,9 @@ class Gateway:
             return self.last
         return await self._wait_until_ready()
 
-    async def _listens(self) -> bool:
-        """Something holds the port, ready or not: starting a second one would only fail."""
+    async def listens(self) -> bool:
+        """Tell whether something holds the port, ready or not: starting a second one would only
+        fail."""
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 _, writer = await asyncio.open_connection(self.host.strip("[]"), int(self.port))
@@ -243,13 +261,24 @@ class Gateway:
                 await asyncio.sleep(0.05)
 
 
-def _reason(body: bytes) -> str:
-    """Return the reasons of a readiness answer as one clause, free of control characters."""
+def _is_address(host: str, port: str) -> bool:
+    if len(host) > HOST_CHARS or not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
+        return False
+    return 0 < int(port) < 65536
+
+
+def _readiness(body: bytes) -> dict[str, Any]:
+    """Return a readiness answer, `{}` for what is not one."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
-        return ""
-    reasons = document.get("reasons") if isinstance(document, dict) else None
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _reason(answer: Mapping[str, Any]) -> str:
+    """Return the reasons of a readiness answer as one clause, free of control characters."""
+    reasons = answer.get("reasons")
     if not isinstance(reasons, list):
         return ""
     text = ", ".join(str(reason) for reason in reasons)

@@ -17,6 +17,7 @@ from deck.agents import adapter_for
 from deck.config import Config, Role, argv
 from deck.gateway import Gateway
 from deck.processes import SEAT_MARK
+from deck.programs import with_deck_program
 from deck.sessions import SOCKET_ENV
 
 #: What passes `env_allow` in any case.
@@ -75,12 +76,6 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     )
 
 
-def _match(name: str, pattern: str) -> bool:
-    if pattern.endswith("*"):
-        return pattern != "*" and name.startswith(pattern[:-1])
-    return name == pattern
-
-
 def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
     """Return what a role may see of the deck's environment: deny first, then allow if set."""
     kept = {name: value for name, value in environ.items() if not matches(name, role.env_deny)}
@@ -99,6 +94,8 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
     environ.setdefault("TERM", "xterm-256color")
     if environ["TERM"] in ("", "dumb"):
         environ["TERM"] = "xterm-256color"
+    if "PATH" in environ:
+        environ["PATH"] = with_deck_program(environ["PATH"])
     environ[SOCKET_ENV] = around.socket
     environ[ROLE_ENV] = role.name
     environ[TOKEN_ENV] = credential.token
@@ -143,7 +140,10 @@ def unenforced(config: Config) -> tuple[str, ...]:
     names: set[str] = set()
     for role in config.roles:
         if role.name in names:
-            said.append(f"two roles are named {role.name!r}; the second one is not started")
+            said.append(
+                f"two roles are named {role.name!r}; the second one is not started: give each its "
+                "own name"
+            )
         names.add(role.name)
         asked = {
             "judge": bool(role.judge),

@@ -24,6 +24,8 @@ from deck.sessions import bind
 Dispatch = Callable[[Command, Peer], Awaitable[bytes]]
 
 READ_BYTES: Final = 65536
+#: After the ack, a pause this long means that the peer has sent all it had.
+REST_SECONDS: Final = 0.02
 #: struct ucred: pid, uid, gid.
 _UCRED: Final = struct.Struct("3i")
 
@@ -95,7 +97,10 @@ class ControlServer:
                 return b""
             command = parse(raw)
         except ProtocolError as refusal:
-            return error(str(refusal))
+            writer.write(error(str(refusal)))
+            await writer.drain()
+            await _take_the_rest(reader)
+            return b""
         work = asyncio.ensure_future(self._answer(command, peer))
         self._work.add(work)
         work.add_done_callback(self._work.discard)
@@ -124,6 +129,15 @@ async def _read_command(reader: asyncio.StreamReader) -> bytes:
         raw = framer.feed(data)
         if raw is not None:
             return raw
+
+
+async def _take_the_rest(reader: asyncio.StreamReader) -> None:
+    """Read and drop what a peer is still sending, or it would fail to write and never see why it
+    was refused. A peer that sends nothing is not waited for."""
+    with contextlib.suppress(TimeoutError):
+        while not reader.at_eof():
+            async with asyncio.timeout(REST_SECONDS):
+                await reader.read(READ_BYTES)
 
 
 def _peer(writer: asyncio.StreamWriter) -> Peer | str:

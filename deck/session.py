@@ -154,6 +154,7 @@ class Session:
             if self._gateway_was_up:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
+        await asyncio.to_thread(processes.reap_inherited, ())
         desk.note(Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run))
 
     async def _end_seats(self, desk: Desk) -> None:
@@ -232,7 +233,7 @@ class Session:
         wanted, number = briefs.brief_name(role.name), 1
         while wanted in taken:
             number += 1
-            wanted = briefs.brief_name(f"{role.name}-{number}")
+            wanted = briefs.brief_name(role.name, number)
         return wanted
 
     def _log_start(self, resumed: bool) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from deck.board import IN_FLIGHT, Task, TaskState
+from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
 from deck.metering import Metering
+from deck.pane.status import PaneState
 from deck.protocol import one_line
 from deck.seats import Seat
 
@@ -32,6 +34,7 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
         "gates": gates(desk),
         "gateway": {
             "on": gateway.enforced,
+            "wanted": gateway.config.mode is not GatewayMode.OFF,
             "up": gateway.enforced and gateway.last.ready,
             "reason": gateway.last.reason,
             "url": gateway.url,
@@ -97,12 +100,18 @@ def _task(desk: Desk, task: Task) -> dict[str, Any]:
     }
     seat = desk.seats.get(task.role)
     if seat is not None and task.state is TaskState.QUEUED:
-        row["reason"] = task.reason or seat.held
+        row["reason"] = task.reason or seat.held or _hold(seat)
     if seat is not None and seat.pane is not None and task.state in IN_FLIGHT:
         row["question"] = one_line(seat.pane.status.question)
     if task.screen_ref:
         row["screen"] = desk.texts.get(task.screen_ref) or ""
     return row
+
+
+def _hold(seat: Seat) -> str:
+    """Why a task behind another line waits."""
+    state = seat.pane.status.state if seat.pane is not None else PaneState.BOOTING
+    return "" if state is PaneState.IDLE else f"{seat.name} is {state}"
 
 
 def _reports(desk: Desk) -> list[dict[str, Any]]:

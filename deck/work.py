@@ -9,7 +9,7 @@ Who may call is decided before, by `deck.callers`. `deck.session` dispatches her
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deck import briefs, gates
@@ -36,6 +36,7 @@ class Work:
     desk: Desk
     snapshots: Snapshots
     metering: Metering
+    _filing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     # -- delegate -------------------------------------------------------------------------------
 
@@ -149,22 +150,24 @@ class Work:
             text = "(the text of this task was lost; ask for it again)"
         role = desk.seats[task.role].role
         file = briefs.task_file(role, briefs.Assignment(task.id, text, task.brief))
-        try:
-            for name in (briefs.task_name(task.id), briefs.latest_task_name(task.role)):
-                await asyncio.to_thread(briefs.write, desk.state_dir, name, file)
-        except OSError as failure:
-            reason = f"its task file cannot be written: {failure.strerror}"
-            await desk.move(task, TaskState.REFUSED, reason)
-            return Target(task.role, task.id, TargetState.REFUSED, reason)
-        self.desk.events.write(
-            "INFO",
-            "delegate",
-            id=task.id,
-            **{"from": task.sender},
-            to=task.role,
-            task=desk.label(task),
-            brief=task.brief,
-        )
+        # One after the other: the copy for old readers must end as the latest one.
+        async with self._filing:
+            try:
+                for name in (briefs.task_name(task.id), briefs.latest_task_name(task.role)):
+                    await asyncio.to_thread(briefs.write, desk.state_dir, name, file)
+            except OSError as failure:
+                reason = f"its task file cannot be written: {failure.strerror}"
+                await desk.move(task, TaskState.REFUSED, reason)
+                return Target(task.role, task.id, TargetState.REFUSED, reason)
+            self.desk.events.write(
+                "INFO",
+                "delegate",
+                id=task.id,
+                **{"from": task.sender},
+                to=task.role,
+                task=desk.label(task),
+                brief=task.brief,
+            )
         return Target(task.role, task.id, TargetState.QUEUED)
 
     async def _hold(self, task_id: str, gate_id: str, durable: Durable) -> Target:
@@ -323,7 +326,11 @@ class Work:
             return ok(gate=gate.id, id=task.id, decision=str(decision))
         await durable
         desk.events.write("INFO", "delegate rejected", id=task.id, to=task.role, reason=why)
-        desk.notify(f"{task.id} for {task.role} was {decision}; revise it. {why}".rstrip())
+        if decision is Decision.VOID:
+            said = f"{task.id} for {task.role} could not be approved: {why}; delegate it again."
+        else:
+            said = f"{task.id} for {task.role} was {decision}; revise it. {why}".rstrip()
+        desk.notify(said)
         if decision is Decision.VOID:
             return error(f"{gate.id} is void: {why}")
         return ok(gate=gate.id, id=task.id, decision=str(decision))

@@ -10,15 +10,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from deck.cli.failure import fail
+from deck.cli.failure import fail, here
 
 if TYPE_CHECKING:
-    from deck.checkpoints import Checkpoints
+    from deck.checkpoints import Checkpoint, Checkpoints
     from deck.rollback import Finding, Outcome, Plan
 
 #: Beyond this many files a list is a wall.
@@ -43,12 +42,11 @@ def checkpoints(context: typer.Context) -> None:
 @_group.command("list")
 def list_them() -> None:
     """List the checkpoints, newest first."""
-    from deck.checkpoints import GitError, Kind
+    from deck.checkpoints import GitError
     from deck.durations import format_age
 
     try:
-        # The end of a task is there for its undo; nobody goes back to it by itself.
-        found = [item for item in _store().list() if item.kind is not Kind.DONE]
+        found = _listed(_store())
     except GitError as failure:
         fail(failure)
     for item in found:
@@ -69,13 +67,14 @@ def prune(
     from deck.config import ConfigError, load_config
 
     try:
-        limit = load_config(None, Path.cwd()).checkpoints.keep if keep is None else keep
+        limit = load_config(None, here()).checkpoints.keep if keep is None else keep
         store = _store()
-        gone = store.prune(limit)
-        left = len(store.list())
+        before = len(_listed(store))
+        store.prune(limit)
+        left = len(_listed(store))
     except (ConfigError, GitError) as failure:
         fail(failure)
-    typer.echo(f"pruned {gone} checkpoint(s), kept {left}")
+    typer.echo(f"pruned {before - left} checkpoint(s), kept {left}")
 
 
 def rollback(
@@ -127,7 +126,14 @@ def rollback(
 def _store() -> Checkpoints:
     from deck.checkpoints import Checkpoints
 
-    return Checkpoints(Path.cwd())
+    return Checkpoints(here())
+
+
+def _listed(store: Checkpoints) -> list[Checkpoint]:
+    """The end of a task is there for its undo; nobody goes back to it by itself."""
+    from deck.checkpoints import Kind
+
+    return [item for item in store.list() if item.kind is not Kind.DONE]
 
 
 def _show(plan: Plan) -> None:
@@ -202,7 +208,7 @@ def _note_in_log(plan: Plan, outcome: Outcome) -> None:
     from deck.events import append_event
 
     append_event(
-        Path.cwd() / DEFAULT_LOG,
+        here() / DEFAULT_LOG,
         "WARN",
         "rollback",
         task=plan.target.task_id,

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from deck.cli.failure import fail
+from deck.cli.failure import fail, here
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def doctor(
     """Check the team file, the programs, the terminal, the gateway and git."""
     from deck.doctor import Level, collect, diagnose
 
-    findings = diagnose(collect(config, Path.cwd(), os.environ))
+    findings = diagnose(collect(config, here(), os.environ))
     for finding in findings:
         typer.echo(finding.line())
     failed = sum(finding.level is Level.FAIL for finding in findings)

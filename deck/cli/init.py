@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from deck.cli.failure import fail
+from deck.cli.failure import fail, here
 from deck.config import CONFIG_NAME
 from deck.detect import Language, detect
 
@@ -39,7 +39,7 @@ def init(
         fail("--auto and --template exclude each other; use one of them")
     if template is not None and template not in TEMPLATES:
         fail(f"there is no template {template!r}; choose one of {', '.join(TEMPLATES)}")
-    name, text = _detected(Path.cwd()) if auto else _named(template or "starter")
+    name, text = _detected(here()) if auto else _named(template or "starter")
     path = Path(CONFIG_NAME)
     try:
         if force:

@@ -100,7 +100,25 @@ def _detach(paths: SessionPaths, arguments: list[str]) -> None:
     if problem is not None:
         fail(_reason_in(log, start) or problem)
     typer.echo(f"session started  pid {child.pid}  log {log}")
+    _warn_of_gateway(paths)
     typer.echo("look at it with `choragos board`, stop it with `choragos kill`")
+
+
+def _warn_of_gateway(paths: SessionPaths) -> None:
+    """A team that cannot be given work, or whose prompts go out unscanned, is said at once."""
+    try:
+        gateway = exchange(paths.socket, Command(Verb.STATUS)).get("gateway")
+    except SessionError:
+        return
+    if not isinstance(gateway, dict) or gateway.get("up"):
+        return
+    reason = gateway.get("reason")
+    if not gateway.get("on"):
+        why = f" ({reason})" if gateway.get("wanted") else ""
+        typer.echo(f"warning: the team runs without a gateway, unscanned{why}", err=True)
+    else:
+        what = "delegations are refused" if gateway.get("fail_closed") else "work goes on unscanned"
+        typer.echo(f"warning: the gateway is not ready: {reason}; {what} until it is", err=True)
 
 
 def _child_arguments(config: str | None, flag: bool | None, resume: bool) -> list[str]:

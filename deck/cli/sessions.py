@@ -6,6 +6,7 @@ really gone: socket, sidecar and agents.
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated
 import typer
 
 from deck.cli.failure import fail
+from deck.cli.work import TOKEN_ENV
 from deck.protocol import Command, Verb
 from deck.sessions import (
     SessionError,
@@ -86,7 +88,7 @@ def _stop_one(one: Sidecar) -> str:
 
 
 def _shutdown(socket: Path, sidecar: Sidecar | None) -> None:
-    ack = exchange(socket, Command(Verb.SHUTDOWN))
+    ack = exchange(socket, Command(Verb.SHUTDOWN, token=os.environ.get(TOKEN_ENV, "")))
     if ack.get("status") == "error":
         raise SessionError(str(ack.get("reason")))
     deadline = time.monotonic() + STOP_SECONDS

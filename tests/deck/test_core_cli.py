@@ -82,3 +82,53 @@ def test_a_runtime_directory_that_is_not_ours_alone_is_refused(tmp_path: Path) -
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "serve",
+        "serve --detach",
+        "init",
+        "init --auto",
+        "doctor",
+        "delegate --to coder --task x",
+        "work-done --task x",
+        "again T1",
+        "board",
+        "gates",
+        "approve G1",
+        "kill",
+        "report",
+        "checkpoints",
+        "checkpoints prune",
+        "rollback T1",
+    ],
+)
+def test_every_verb_says_so_in_a_directory_that_is_gone(tmp_path: Path, arguments: str) -> None:
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f'rmdir ../gone && exec "$0" -m deck.cli {arguments}', sys.executable],
+        cwd=tmp_path / "gone",
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", ["ls", "--help", "version", "doctor"])
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, arguments: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m deck.cli {arguments} | true', sys.executable],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

@@ -40,6 +40,10 @@ def not_ready(*reasons: object) -> httpx.Response:
         ({"/metrics": httpx.Response(503)}, False, "it answers 503", ["/readyz", "/metrics"]),
         ({"/readyz": not_ready("disk full", "no policy")}, False, "disk full, no policy", None),
         ({"/readyz": httpx.Response(503, text="<html>")}, False, "it answers 503", None),
+        ({"/readyz": httpx.Response(405), "/metrics": httpx.Response(200)}, True, "", None),
+        ({"/readyz": httpx.Response(500), "/metrics": httpx.Response(200)}, False, "500", None),
+        ({"/readyz": httpx.Response(200, text='{"ready": false}')}, False, "it answers 200", None),
+        ({"/readyz": httpx.Response(200, text="<html>")}, True, "", None),
         ({"/readyz": httpx.Response(302)}, False, "it answers 302", None),
         ({"/readyz": not_ready("a\x1b[31m\nb")}, False, "a[31mb", None),
         ({"/readyz": httpx.ConnectError("no")}, False, "does not answer (ConnectError)", None),
@@ -103,3 +107,52 @@ async def test_a_start_that_fails_is_told_with_the_programs_exit(tmp_path: Path)
     assert (tmp_path / "gw.log").read_text() == "broken\n"
     assert len(children) == 1
     await gateway.stop()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "gateway",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:notaport",
+        "127.0.0.1:0",
+        "127.0.0.1:99999",
+        "127.0.0.1:８７８７",
+        "http://127.0.0.1:8787",
+        "a..b:8787",
+        "a b:8787",
+        "::1:8787",
+        f"{'n' * 300}:8787",
+    ],
+)
+async def test_what_is_no_address_is_never_ready_and_never_started(address: str) -> None:
+    config = SphragisConfig(enabled=True, addr=address, command="sh")
+    gateway = Gateway(config, log=Path("x"), environ={"PATH": "/usr/bin:/bin"})
+    started: list[object] = []
+    for found in (await gateway.probe(), await gateway.ensure(started.append)):
+        assert not found.ready
+        assert "like 127.0.0.1:8787" in found.reason
+    assert await gateway.scrape() is None
+    assert not started
+    await gateway.stop()
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "[::1]:1", ":1", "0.0.0.0:1", "my_host.lan.:1"])
+def test_what_is_an_address_is_taken(address: str) -> None:
+    gateway = Gateway(SphragisConfig(addr=address), log=Path("x"), environ={})
+    assert not gateway.bad_address
+
+
+async def test_an_existing_gateway_has_500_ms_for_its_own_answer() -> None:
+    """It is asked for `/readyz` first, which it does not have; that must not cost its time."""
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.3)
+        return httpx.Response(200 if request.url.path == "/metrics" else 404)
+
+    gateway = Gateway(
+        SphragisConfig(enabled=True), log=Path("x"), environ={},
+        transport=httpx.MockTransport(handle),
+    )  # fmt: skip
+    assert (await gateway.probe()).ready

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from deck import briefs
 from deck.board import Entry, Op, TaskState, replay
 from deck.config import Config, Restart, Role, SphragisConfig
 from deck.gateway import Gateway
+from deck.programs import beside, find_own
 from deck.roster import (
     Credential,
     NotOnPath,
@@ -108,6 +110,25 @@ def test_a_program_that_ignores_its_variable_is_routed_on_its_command_line(tmp_p
     assert command_line(role, around(on=False, environ=environ)) == line[:4]
 
 
+def test_an_agent_finds_the_decks_program_although_nothing_was_activated(tmp_path: Path) -> None:
+    bare, ours = environment(Role("coder", "sh"), Credential(), around(on=False)), beside()
+    assert bare["PATH"] == f"/usr/bin:/bin{os.pathsep}{ours}"
+    own = tmp_path / "choragos"
+    own.touch(0o755)
+    with_it = around(on=False, environ={**ENVIRON, "PATH": str(tmp_path)})
+    assert environment(Role("coder", "sh"), Credential(), with_it)["PATH"] == str(tmp_path)
+    denied = Role("coder", "sh", env_deny=("PATH",))
+    assert "PATH" not in environment(denied, Credential(), around(on=False))
+
+
+def test_a_program_of_ours_is_found_on_path_first_and_beside_this_one_last(tmp_path: Path) -> None:
+    assert find_own("sphragis", {"PATH": "/usr/bin"}) == os.path.join(beside(), "sphragis")
+    other = tmp_path / "sphragis"
+    other.touch(0o755)
+    assert find_own("sphragis", {"PATH": str(tmp_path)}) == str(other)
+    assert find_own("no-such-gateway", {"PATH": str(tmp_path)}) is None
+
+
 def test_a_missing_program_is_named_with_its_role() -> None:
     with pytest.raises(NotOnPath, match="role coder: the command 'nope' is not on PATH"):
         find_program(Role("coder", command="nope"), ENVIRON)
@@ -170,10 +191,12 @@ def test_the_clock_of_a_time_limit_starts_at_delivery() -> None:
 # -- files --------------------------------------------------------------------------------------
 
 
-@given(st.text(max_size=30))
+@given(st.text(max_size=30) | st.text(min_size=200, max_size=400))
 def test_a_role_name_is_made_safe_for_files(name: str) -> None:
     safe = briefs.safe_name(name)
     assert safe
+    assert len(f".{briefs.latest_task_name(name)}.new") <= 255
+    assert briefs.brief_name(name, 2) != briefs.brief_name(name)
     assert all(c.isascii() and (c.isalnum() or c in "_-") for c in safe)
 
 

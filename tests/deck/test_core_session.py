@@ -661,6 +661,56 @@ def test_roles_whose_names_look_alike_do_not_share_a_brief(rig: DeckRig) -> None
     assert ".choragos/a-b-2-brief.md" in rig.seen("a-b")[0]
 
 
+def test_git_sees_nothing_of_the_decks_own_files(rig: DeckRig) -> None:
+    rig.git()
+    pair(rig, "report")
+    rig.serve()
+    rig.cli("delegate", "--to", "coder", "--task", "x")
+    rig.wait_task("T1", "reported")
+    status = ["git", "status", "--short", "--untracked-files=all"]
+    shown = subprocess.run(status, cwd=rig.dir, capture_output=True, text=True, check=True).stdout
+    assert "?? .choragos.toml" in shown
+    assert ".choragos/" not in shown
+    rig.cli("kill")
+    (rig.state_dir / ".gitignore").write_text("logs/\n")
+    rig.serve()
+    assert (rig.state_dir / ".gitignore").read_text() == "logs/\n"
+
+
+def test_tasks_given_at_once_are_filed_in_the_order_of_their_ids(rig: DeckRig) -> None:
+    """The copy for old readers ends as the latest task, and no writer trips over another."""
+    pair(rig)
+    rig.serve()
+    ack = rig.send(Verb.DELEGATE, to=("coder", "orchestrator") * 20, task="at once")
+    assert {target["state"] for target in ack["targets"]} == {"queued"}
+    for role, last in (("coder", "T39"), ("orchestrator", "T40")):
+        assert f"Task id: {last}\n" in (rig.state_dir / f"worker-task-{role}.md").read_text()
+    ids = re.findall(r"msg=delegate id=(T\d+)", rig.events())
+    assert ids == [f"T{number}" for number in range(1, 41)]
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "ü/../x", "a b\tc", ".", '"; rm -rf', "-"])
+def test_any_role_name_can_be_given_work(rig: DeckRig, name: str) -> None:
+    rig.team(agent_role("orchestrator"), {"name": name, "command": "cat"})
+    rig.serve()
+    done = rig.cli("delegate", f"--to={name}", "--task", "x")
+    assert (done.returncode, done.stdout) == (0, f"delegated to {name}\n")
+    assert rig.role(name)["state"] != "exited"
+
+
+def test_a_team_without_its_gateway_is_told_to_the_person_who_starts_it(rig: DeckRig) -> None:
+    pair(rig, tail='[sphragis]\naddr = "127.0.0.1:1"\ncommand = "no-such-gateway"\n')
+    soft = rig.cli("serve", "--detach")
+    assert (soft.returncode, soft.stderr[:8]) == (0, "warning:")
+    assert "unscanned" in soft.stderr
+    rig.cli("kill")
+    hard = rig.cli("serve", "--detach", "--sphragis")
+    assert "not ready" in hard.stderr
+    assert "delegations are refused" in hard.stderr
+    rig.cli("kill")
+    assert rig.cli("serve", "--detach", "--no-sphragis").stderr.count("unscanned") == 1
+
+
 def test_the_board_is_shown_as_a_table_and_as_json(rig: DeckRig) -> None:
     pair(rig)
     rig.serve()

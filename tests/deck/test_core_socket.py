@@ -75,6 +75,20 @@ def test_what_is_no_command_gets_an_error_ack(rig: DeckRig, data: bytes) -> None
     assert answer["reason"].endswith(".")
 
 
+@pytest.mark.parametrize("size", [(1 << 20) + 1, 3 << 20, 40 << 20])
+def test_a_command_that_is_too_long_is_taken_to_its_end_and_told_why(
+    rig: DeckRig, size: int
+) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(8)
+        connection.connect(str(rig.paths.socket))
+        connection.sendall(b'{"cmd":"delegate","to":["coder"],"task":"' + b"x" * size + b'"}')
+        answer = json.loads(connection.recv(65536))
+    assert answer["status"] == "error"
+    assert "brief file" in answer["reason"]
+    assert json.loads(raw(rig.paths.socket, b'{"cmd":"ping"}'))["status"] == "ok"
+
+
 @pytest.mark.parametrize("verb", ["reload", "handoff", "roster-add"])
 def test_a_verb_that_is_not_carried_out_says_so(rig: DeckRig, verb: str) -> None:
     answer = json.loads(raw(rig.paths.socket, json.dumps({"cmd": verb}).encode()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,17 @@ import pytest
 
 from deck import doctor
 from deck.config import CheckpointsConfig, Config, Role, SphragisConfig
-from deck.doctor import Facts, Finding, GatewayState, Level, bypasses, collect, diagnose
+from deck.doctor import (
+    Facts,
+    Finding,
+    GatewayState,
+    Level,
+    bypasses,
+    check_gateway,
+    check_socket,
+    collect,
+    diagnose,
+)
 
 LEAD = Role(name="lead", command="claude", start=True)
 TEAM = Config(
@@ -262,6 +273,39 @@ def test_what_answers_at_the_address_is_recognized(
     assert facts.gateway is state
     if state is GatewayState.NOT_READY:
         assert "disk full" in facts.gateway_reason
+
+
+def test_an_address_that_is_none_or_is_held_by_a_silent_server_is_said(tmp_path: Path) -> None:
+    def state(address: str) -> GatewayState:
+        (tmp_path / ".choragos.toml").write_text(
+            f'[[roles]]\nname = "a"\ncommand = "sh"\n[sphragis]\naddr = "{address}"\n'
+        )
+        facts = collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)})
+        (found,) = check_gateway(facts)
+        assert found.level is Level.FAIL
+        return facts.gateway
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert state(f"127.0.0.1:{silent.getsockname()[1]}") is GatewayState.FOREIGN
+    assert state("127.0.0.1:notaport") is GatewayState.BAD_ADDRESS
+
+
+def test_a_runtime_directory_that_cannot_be_made_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    facts = collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path / "file")})
+    (found,) = check_socket(facts)
+    assert found.level is Level.FAIL
+    assert "XDG_RUNTIME_DIR" in found.message
+
+
+def test_a_gateway_installed_beside_the_deck_needs_no_path(tmp_path: Path) -> None:
+    (tmp_path / ".choragos.toml").write_text(
+        '[[roles]]\nname = "a"\ncommand = "sh"\n[sphragis]\naddr = "127.0.0.1:1"\n'
+    )
+    facts = collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)})
+    (found,) = check_gateway(facts)
+    assert found.level is Level.OK
+    assert "sphragis: started with the session" in found.message
 
 
 def test_a_broken_team_file_still_lets_the_other_checks_run(tmp_path: Path) -> None:

@@ -179,9 +179,9 @@ def test_checkpoints_are_listed_newest_first(store: Checkpoints) -> None:
 def test_prune_says_how_many_went_and_stayed(store: Checkpoints, place: Path) -> None:
     for number in range(4):
         task(store, f"T{number}", Path("a"), str(number))
-    assert run("checkpoints", "prune", "--keep", "3").output == ("pruned 2 checkpoint(s), kept 6\n")
+    assert run("checkpoints", "prune", "--keep", "3").output == ("pruned 1 checkpoint(s), kept 3\n")
     (place / ".choragos.toml").write_text('[[roles]]\nname = "a"\n[checkpoints]\nkeep = 1\n')
-    assert run("checkpoints", "prune").output == "pruned 4 checkpoint(s), kept 2\n"
+    assert run("checkpoints", "prune").output == "pruned 2 checkpoint(s), kept 1\n"
     assert run("checkpoints", "prune", "--keep", "-1").exit_code != 0
 
 
