@@ -166,7 +166,8 @@ class Admission:
         chunks: list[bytes] = []
         size = 0
         try:
-            while chunk := await _next_chunk(request.content):
+            content = request.content
+            while not content.at_eof() and (chunk := await _next_chunk(content)):
                 size += len(chunk)
                 self._held += len(chunk)
                 if size > self._body_limit:

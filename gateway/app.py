@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -227,6 +228,9 @@ async def _serve(
         gateway = Gateway(settings)
         runner, address = await _listen(stack, gateway, host, port)
         await _open(stack, gateway, policy, address)
+        # What is there now stays: the collector need not hold the loop to look at it again.
+        gc.collect()
+        gc.freeze()
         # Closed again here, on top of the stack: calls in work end before what they work with.
         stack.push_async_callback(runner.cleanup)
         say(

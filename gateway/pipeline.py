@@ -37,7 +37,7 @@ from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.vault import Vault, VaultError
-from gateway.redaction.vouching import digest
+from gateway.redaction.vouching import digest, may_hold_signed
 from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
@@ -239,7 +239,11 @@ class Pipeline:
                 content_encoding=",".join(request.headers.getall("content-encoding", [])),
                 scope=call.scope,
                 extra={name: value for name, value in headers.items() if name not in foreign},
-                vouched=await self._parts.vault.vouched(call.scope),
+                vouched=(
+                    await self._parts.vault.vouched(call.scope)
+                    if may_hold_signed(body, request.headers.get("content-encoding", ""))
+                    else []
+                ),
             )
             scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
         except ScanRefused as refused:

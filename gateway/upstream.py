@@ -36,6 +36,8 @@ RESPONSE_HEADERS: Final = re.compile(
 MAX_HEADER: Final = 8 << 10
 #: Largest whole (not streamed) answer taken into memory.
 MAX_ANSWER: Final = 128 << 20
+#: Largest body written at once: the kernel takes it in less than a millisecond.
+ONE_WRITE: Final = 1 << 20
 #: Seconds an idle connection is kept: shorter than what load balancers commonly allow (60 s),
 #: so that a call is not sent into a connection that is just being closed.
 KEEP_ALIVE: Final = 30.0
@@ -173,8 +175,7 @@ class Upstream:
                 method,
                 URL(url, encoded=True),
                 headers=sent,
-                # In pieces: one write of a large body would hold the event loop.
-                data=io.BytesIO(body) if body is not None else None,
+                data=_payload(body),
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as wrong:
@@ -205,6 +206,11 @@ class Upstream:
                 "connect", f"{place} cannot be reached; is the provider's address right and up?"
             )
         return _broken(wrong)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body goes in pieces: one write of it would hold the event loop."""
+    return io.BytesIO(body) if body is not None and len(body) > ONE_WRITE else body
 
 
 def _broken(wrong: BaseException) -> UpstreamFailed:

@@ -183,7 +183,10 @@ class Vault:
             rows = await self._in_thread(lambda: self._read_vouched(scope))
             known = self._vouched.setdefault(scope, {})
             known |= dict.fromkeys([*rows, *known])
-        return list(known)[-NEWEST:]
+        digests = list(known)
+        for forgotten in digests[:-NEWEST]:
+            known.pop(forgotten, None)
+        return digests[-NEWEST:]
 
     def vouch(self, scope: str, digest: str) -> None:
         """Remember that the text of `digest` was handed out (see `vouching`); from any thread.

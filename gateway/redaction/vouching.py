@@ -16,6 +16,9 @@ from typing import Final
 
 _LABEL: Final = b"sphragis vouched text v1"
 
+#: What a JSON text with a seal in it holds: see `gateway.wire.anthropic_stream`.
+_SEAL_NAMES: Final = (b"signature", b"encrypted_content", b"\\u00")
+
 #: Digests of one role that travel with a scan: more thinking than any conversation holds.
 NEWEST: Final = 2048
 
@@ -27,6 +30,12 @@ def digest(key: bytes, scope: str, text: str, signature: str) -> str:
         raw = part.encode("utf-8", "surrogatepass")
         mac.update(len(raw).to_bytes(8, "big") + raw)
     return mac.hexdigest()[:32]
+
+
+def may_hold_signed(body: bytes, content_encoding: str) -> bool:
+    """Tell whether a body may hold signed text at all; when unsure, yes. The names of seals can
+    only be written out, or with escapes."""
+    return bool(content_encoding) or any(name in body for name in _SEAL_NAMES)
 
 
 def vouched_by(key: bytes, scope: str, digests: Collection[str]) -> Callable[[str, str], bool]:

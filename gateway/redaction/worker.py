@@ -26,7 +26,7 @@ from gateway.redaction.scanner import Scanner
 
 _PR_SET_PDEATHSIG: Final = 1
 #: The gateway itself answers health checks and takes calls while all workers are busy.
-_NICE: Final = 5
+_NICE: Final = 2
 #: Structures of large bodies are trees, freed without the collector; it need not come often.
 _COLLECT_AFTER: Final = (50_000, 20, 20)
 

@@ -45,4 +45,6 @@ def commit(key: bytes, data: bytes) -> str:
     """
     if len(key) != KEY_BYTES:
         raise ValueError("the commitment key must be 32 bytes")
-    return hmac.new(key, b"\x03" + data, hashlib.sha256).hexdigest()
+    mac = hmac.new(key, b"\x03", hashlib.sha256)
+    mac.update(data)
+    return mac.hexdigest()

@@ -20,7 +20,7 @@ from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.scanner import Scanner
 from gateway.redaction.spans import Span
 from gateway.redaction.tokens import Tokenizer
-from gateway.redaction.vouching import digest
+from gateway.redaction.vouching import digest, may_hold_signed
 
 KEY = b"k" * 32
 POLICY = load_policy()
@@ -205,6 +205,16 @@ def test_thinking_is_read_again_when_it_is_no_longer_vouched_for() -> None:
     assert b"card 7" in told(scanner, (messages, "role/a", True))[0]
     assert b"card 7" not in told(scanner, (messages, "role/a", False))[0]
     assert b"card 7" in told(scanner, (messages, "role/a", True))[0]
+
+
+@pytest.mark.parametrize("name", ["signature", "encrypted_content"])
+def test_a_body_that_may_hold_a_seal_is_recognized_however_its_name_is_written(name: str) -> None:
+    for written in (name, f"\\u{ord(name[0]):04x}{name[1:]}", f"{name[:-1]}\\u{ord(name[-1]):04X}"):
+        body = f'{{"{written}": "{SEAL}"}}'.encode()
+        assert list(json.loads(body)) == [name]
+        assert may_hold_signed(body, "")
+    assert not may_hold_signed(b'{"messages": [{"content": "\\n"}]}', "")
+    assert may_hold_signed(b"\x1f\x8b", "gzip")
 
 
 def test_an_unchanged_turn_shows_the_rules_nothing_twice() -> None:
