@@ -107,9 +107,21 @@ _SEALED: Final = frozenset(
 #: provider seen so far have 100 characters and more, and random ones hold nothing to find.
 SHORTEST_SEAL: Final = 200
 
-#: Tags: lower-case words out of a fixed set of the API. Anything else under these names is text.
+#: Tags: words out of a fixed set of the API, or a word with the date of its version. Anything
+#: else under these names is text.
 _TAGS: Final = frozenset(("type", "role", "ttl", "media_type"))
-_TAG_SHAPE: Final = re.compile(r"[a-z]+(?:[_/.+-](?:[a-z]+|20\d{6}|bm25))*|\d{1,2}[mh]")
+_TAG_WORDS: Final = BLOCK_TYPES | words(
+    """
+    user assistant system developer tool function message ephemeral 5m 1h
+    enabled disabled adaptive auto any none custom url base64 content file
+    object array string number integer boolean null json_schema mcp_toolset approximate direct
+    char_location page_location content_block_location search_result_location
+    web_search_result_location input_tokens tool_uses thinking_turns anthropic
+    text/plain text/csv text/html text/markdown application/json application/pdf
+    image/png image/jpeg image/gif image/webp
+    """
+)
+_DATED_TAG: Final = re.compile(r"[a-z]+(?:_(?:[a-z]+|bm25))*_20\d{6}")
 
 #: Model ids that are passed unread: words, a version of at most three short numbers, a date. No
 #: number of a person fits into that. Other names (local models) are read as text too.
@@ -394,7 +406,7 @@ class _RequestWalk:
         return self.fields(block, place)
 
     def _string(self, name: str, value: str, place: Location) -> str:
-        if name in _TAGS and _TAG_SHAPE.fullmatch(value):
+        if name in _TAGS and (value in _TAG_WORDS or _DATED_TAG.fullmatch(value)):
             return value
         if name in _IDS:
             return self._named(value, _ID_PREFIX, _ID_BODY)

@@ -472,6 +472,14 @@ def test_structural_values_are_not_shown_to_the_engine(field: str, value: str) -
     assert redactor.shown == []
 
 
+@pytest.mark.parametrize("field", ["type", "role", "ttl", "media_type"])
+@pytest.mark.parametrize("value", ["bluebird", "project-bluebird", "text/bluebird", "9m"])
+def test_a_tag_that_the_api_does_not_have_is_text(field: str, value: str) -> None:
+    redactor = FakeRedactor()
+    FORMAT.redact_request({"messages": [{field: value}]}, redactor)
+    assert redactor.shown == [value]
+
+
 def test_what_the_schema_does_not_know_is_free_form_and_never_refused() -> None:
     unknown = {"content": [{"type": "later", C: C}], "source": {"type": "git"}, "id": C}
     out = redact({"later": unknown, "messages": [{"role": "user", "content": "", "x": unknown}]})
