@@ -153,9 +153,11 @@ def _copy_value(value: Any, where: str, depth: int) -> Any:
         )
     if depth >= MAX_DEPTH:
         raise RecordRefused(f'The record field "{where}" is nested too deeply; flatten it.')
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):  # the first test is fast and nearly always true
         return {
-            _checked_key(key, where): _copy_value(item, where, depth + 1)
+            (key if type(key) is str and key.isascii() else _checked_key(key, where)): (
+                item if type(item) is str else _copy_value(item, where, depth + 1)
+            )
             for key, item in value.items()
         }
     if kind is list or kind is tuple:
@@ -179,9 +181,7 @@ def _copy_value(value: Any, where: str, depth: int) -> Any:
 
 
 def _checked_key(key: object, where: str) -> str:
-    if type(key) is str and key.isascii():
-        return key
-    if isinstance(key, StrEnum):
+    if isinstance(key, StrEnum) and key.value.isascii():
         return key.value
     raise RecordRefused(f'A name inside the record field "{where}" is not plain ASCII; rename it.')
 
