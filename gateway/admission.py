@@ -114,6 +114,16 @@ def check_expectation(value: str) -> None:
         )
 
 
+def check_transfer(value: str) -> None:
+    """Refuse a transfer encoding beside `chunked`, which nobody has undone. Raises Refused."""
+    if value.strip().lower() not in ("", "chunked"):
+        raise Refused(
+            "transfer_encoding",
+            "The body is sent in a transfer encoding that this gateway does not undo; send it "
+            "with Content-Length, or chunked and nothing else.",
+        )
+
+
 def unreadable(headers: Mapping[str, str]) -> set[str]:
     """Return the names of headers whose values are not ASCII text, which nobody reads alike."""
     return {name for name, value in headers.items() if not value.isascii()}

@@ -26,6 +26,7 @@ from gateway.admission import (
     busy,
     check_content_type,
     check_expectation,
+    check_transfer,
     credential_of,
     names_this_machine,
     unavailable,
@@ -182,6 +183,7 @@ class Pipeline:
         self._check_host(request)
         call.credential = credential_of(request.headers)
         check_expectation(request.headers.get("expect", ""))
+        check_transfer(request.headers.get("transfer-encoding", ""))
         check_content_type(request.headers.get("content-type", ""))
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:

@@ -170,6 +170,18 @@ async def test_a_header_that_matters_and_cannot_be_passed_on_refuses_the_call(
     assert provider.seen == []
 
 
+async def test_a_transfer_encoding_nobody_undoes_is_refused(
+    gateway: Gateway, provider: Provider
+) -> None:
+    packed = gzip.compress(BODY)
+    for body in (CHUNKED, b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed)):
+        raw = request(b"Transfer-Encoding: gzip, chunked", body=body, measured=False)
+        status, _, answer = await send(gateway, raw)
+        assert (status, json.loads(answer)["type"]) == (403, "error")
+        assert last(gateway, "deny")["policy"]["rules"] == ["transfer_encoding"]
+    assert provider.seen == []
+
+
 async def test_a_header_sent_twice_reaches_the_provider_as_one_list(
     gateway: Gateway, provider: Provider
 ) -> None:
