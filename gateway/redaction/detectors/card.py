@@ -16,13 +16,16 @@ from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.spans import Span
 
 #: A run of digit groups, as long as people write rows of them.
-_RUN: Final = re.compile(r"(?<![\w.])\d{1,19}(?:[ -]\d{1,7}){0,60}(?![\w])")
+_RUN: Final = re.compile(r"\d(?<![\w.]\d)\d{0,18}(?:[ -]\d{1,7}){0,60}(?![\w])")
 
 #: How issuers group the digits in print; an ungrouped number is one group.
 _GROUPINGS: Final = frozenset(
     {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5),
      (4, 4, 4), (6, 13), (8, 8), (4, 5, 6), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1)}
 )  # fmt: skip
+
+#: Every way such a grouping may begin.
+_BEGINNINGS: Final = frozenset(sizes[:n] for sizes in _GROUPINGS for n in range(1, len(sizes) + 1))
 
 #: (first prefix, last prefix, lengths); prefixes compared on as many digits as they have.
 _ISSUERS: Final = (
@@ -70,42 +73,50 @@ class CardRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""
+        judged: dict[str, tuple[bool, bool]] = {}
         for run in _RUN.finditer(source.text):
             if run.end() - run.start() >= _SHORTEST:
-                yield from self._in_run(source.text, run.start(), run.end())
+                yield from _in_run(source.text, run.start(), run.end(), judged)
 
-    def _in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """A card may have neighbors (`4242 4242 4242 4242 12/27`): any group may be first."""
-        groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
-        if sum(last - first for first, last in groups) < _SHORTEST:
-            return
-        first = 0
-        while first < len(groups):
-            last = self._card_from(text, groups, first)
-            if last is None:
-                first += 1
-                continue
-            span = Span(groups[first][0], groups[last][1], "CARD", 0.95, "card")
-            if not _is_number_in_code(text, span):
-                yield span
-            first = last + 1
 
-    def _card_from(self, text: str, groups: list[tuple[int, int]], first: int) -> int | None:
+def _in_run(
+    text: str, start: int, end: int, judged: dict[str, tuple[bool, bool]]
+) -> Iterator[Span]:
+    """A card may have neighbors (`4242 4242 4242 4242 12/27`): any group may be first. `judged`
+    remembers numbers within one text, where rows repeat them."""
+    groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
+    if sum(last - first for first, last in groups) < _SHORTEST:
+        return
+    named: bool | None = None
+    first = 0
+    while first < len(groups):
+        found = None
         sizes: tuple[int, ...] = ()
         digits = ""
-        found = None
         for index in range(first, len(groups)):
-            start, end = groups[index]
-            sizes += (end - start,)
-            digits += text[start:end]
+            at, to = groups[index]
+            sizes += (to - at,)
+            if sizes not in _BEGINNINGS and index > first:
+                break
+            digits += text[at:to]
             if len(digits) > _LONGEST:
                 break
-            if (len(sizes) == 1 or sizes in _GROUPINGS) and (
-                is_card(digits)
-                or (is_card(digits, named=True) and _is_named(text, groups[first][0]))
-            ):
+            if len(digits) < _SHORTEST or (index > first and sizes not in _GROUPINGS):
+                continue
+            if digits not in judged:
+                judged[digits] = (is_card(digits), is_card(digits, named=True))
+            issued, any_issuer = judged[digits]
+            if any_issuer and not issued and named is None:
+                named = _is_named(text, start)
+            if issued or (any_issuer and named):
                 found = index
-        return found
+        if found is None:
+            first += 1
+            continue
+        span = Span(groups[first][0], groups[found][1], "CARD", 0.95, "card")
+        if not _is_number_in_code(text, span):
+            yield span
+        first = found + 1
 
 
 _GROUP: Final = re.compile(r"\d+")

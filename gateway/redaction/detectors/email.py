@@ -28,6 +28,10 @@ _DOMAIN: Final = re.compile(
 _DOMAIN_LITERAL: Final = re.compile(r"\[(?:IPv6:)?[0-9A-Fa-f.:]{3,45}\]")
 _QUOTED: Final = re.compile(r'"(?:[^"\\\r\n]|\\.){1,62}"\Z')
 
+#: The sign between what may end a mailbox's name and what may begin a host's.
+_AT: Final = re.compile(r"@(?<=[\w!#$%&'*+/=?^`{|}~\"-]@)(?=[\w\-]{1,63}+\.|\[)")
+_PERCENT_AT: Final = re.compile(r"%40(?<=[\w!#$%&'*+/=?^`{|}~\"-]%40)(?=[\w\-]{1,63}+\.|\[)")
+
 #: File endings that are no top-level domain but look like one behind an `@` (`logo@2x.png`).
 _FILE_ENDINGS: Final = frozenset(
     [
@@ -85,13 +89,14 @@ class EmailRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look left and right of every `@`, also where a URL wrote it `%40`."""
-        for mark in ("@", "%40"):
-            at = source.text.find(mark)
-            while at >= 0:
-                span = self._around(source.text, at, at + len(mark))
+        text = source.text
+        marks = [_AT] if "@" in text else []
+        marks += [_PERCENT_AT] if "%40" in text else []
+        for mark in marks:
+            for found in mark.finditer(text):
+                span = self._around(text, found.start(), found.end())
                 if span is not None:
                     yield span
-                at = source.text.find(mark, at + 1)
 
     def _around(self, text: str, at: int, after: int) -> Span | None:
         start = _local_start(text, at)
@@ -128,6 +133,8 @@ def _local_start(text: str, at: int) -> int:
 def _trimmed(text: str, start: int, at: int) -> int:
     """Drop what is not the address: quotes, `key=` before it, a path, dots at the ends."""
     local = text[start:at]
+    if local.isalnum() and len(local) <= _LOCAL_MAX:
+        return start
     for mark in "=`{}|/?&#*!$%^":
         local = local.rpartition(mark)[2]
     quote = local.rfind("'")

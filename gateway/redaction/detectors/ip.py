@@ -17,18 +17,27 @@ from gateway.redaction.spans import Span
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_V4: Final = re.compile(r"(?<![\w.])\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)", re.ASCII)
+_V4: Final = re.compile(r"\d(?<![\w.]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)", re.ASCII)
 #: Words and signs before four numbers that make them a version.
 _VERSION_BEFORE: Final = re.compile(
-    r"(?:(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|firefox|safari|"
-    r"edge|section|rfc|chapter|clause|figure|table|oid)[\"']?\s*[:=]?\s*[\"'(]?v?|"
-    r"[A-Za-z_)]/|[=~<>!]=\s*[\"']?|@|\bv\.?\s?|-|§\s?)\Z",
+    r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
+    r"firefox|safari|edge|section|step|rfc|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
+    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?\s?|-|§\s?)\Z",
     re.IGNORECASE,
 )
 _BEFORE: Final = 24
+#: Four numbers this small are a section or a version (`5.2.1.1`, `pkg@1.2.3.4`), unless something
+#: beside them speaks of a machine.
+_SMALL: Final = 32
+_MACHINE: Final = re.compile(
+    r"(?:\bip|addr|host|server|\bfrom\b|client|peer|\bssh|ping|src|dst|proxy|remote|inet|://|"
+    r"allow|deny|block|listen|dns|\bvia\b|connect|gateway|origin|forwarded|node)"
+    r"[^\r\n]{0,14}\Z",
+    re.IGNORECASE,
+)
 
 #: Two colons with at most one group between them: the only places an IPv6 address can be.
-_V6_HINT: Final = re.compile(r":(?=[0-9A-Fa-f]{0,4}:)")
+_V6_HINT: Final = re.compile(r":(?<!::)(?=[0-9A-Fa-f]{0,4}:)")
 _V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
 _V6: Final = re.compile(
     r"(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![\w:])"
@@ -51,17 +60,22 @@ class IpRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at dotted quads, then at colon groups."""
         text = source.text
+        judged: dict[str, bool] = {}
+        versions: dict[tuple[str, str], bool] = {}
         for match in _V4.finditer(text):
+            written = match.group()
+            if written not in judged:
+                judged[written] = self._points_at_someone(written)
             if (
-                self._points_at_someone(match.group())
-                and not _is_version(text, match)
+                judged[written]
+                and not _is_version(text, match, versions)
                 and not _is_network(text, match.start(), match.end())
             ):
                 yield Span(match.start(), match.end(), "IP", 0.8, "ipv4")
         if text.count(":") > 1:
-            yield from self._version_6(text)
+            yield from self._version_6(text, judged)
 
-    def _version_6(self, text: str) -> Iterator[Span]:
+    def _version_6(self, text: str, judged: dict[str, bool]) -> Iterator[Span]:
         done = 0
         for hint in _V6_HINT.finditer(text):
             if hint.start() < done:
@@ -75,11 +89,12 @@ class IpRule(Rule):
                 continue
             done = match.end()
             end = _v6_end(text, match)
-            if (
-                end is not None
-                and self._points_at_someone(text[start:end])
-                and not _is_network(text, start, end)
-            ):
+            if end is None:
+                continue
+            written = text[start:end]
+            if written not in judged:
+                judged[written] = self._points_at_someone(written)
+            if judged[written] and not _is_network(text, start, end):
                 yield Span(start, end, "IP", 0.8, "ipv6")
 
     def _points_at_someone(self, written: str) -> bool:
@@ -156,9 +171,21 @@ def _is_network(text: str, start: int, end: int) -> bool:
     return network.num_addresses > 1
 
 
-def _is_version(text: str, match: re.Match[str]) -> bool:
+def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], bool]) -> bool:
+    """`judged` remembers within one text, where lists repeat what they hold."""
     before = text[max(0, match.start() - _BEFORE) : match.start()]
-    return _VERSION_BEFORE.search(before) is not None
+    key = (before, match.group())
+    if key not in judged:
+        small = all(int(part) < _SMALL for part in match.group().split("."))
+        judged[key] = _VERSION_BEFORE.search(before) is not None or (
+            small and _MACHINE.search(before) is None
+        )
+    return judged[key] and (
+        _PORT.match(text, match.end()) is None or _VERSION_BEFORE.search(before) is not None
+    )
+
+
+_PORT: Final = re.compile(r":\d{2,5}\b")
 
 
 def _v6_end(text: str, match: re.Match[str]) -> int | None:

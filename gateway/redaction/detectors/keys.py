@@ -20,16 +20,20 @@ _END: Final = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK
 #: A line break as text holds it: real, or written as an escape in source code and JSON.
 _BREAK: Final = r"(?:\\+r)?(?:\\+n|\r?\n|\r)"
 #: What stands before a line: indentation, quote and comment signs, string concatenation.
-_LEAD: Final = r"[ \t>|#*+\"',;/.\-]{0,40}"
+#: Or the line's number, as tools that show files print it.
+_NUMBER: Final = r"[ \t]{0,8}+\d{1,6}(?:[\t→|:]|[ ]{1,3}\|?)[ \t]{0,40}+"
+_SIGNS: Final = r"[ \t>|#*+\"',;/.\-]{0,40}"
+_LEAD: Final = rf"(?:{_NUMBER}|{_SIGNS})"
 #: A line of the body: base64, or a header such as `Proc-Type:` and `Version:`.
 _LINE: Final = re.compile(
-    rf"(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{1,3}}{_LEAD}"
-    r"(?:(?P<material>[A-Za-z0-9+/=]{1,1000})|[A-Za-z][A-Za-z-]{2,24}: [^\r\n\\]{0,200})"
-    r"(?=[ \t]*(?:[\r\n\"'`,;+\\)<]|\Z))"
+    rf"(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{1,3}}(?:{_NUMBER}|{_SIGNS}+)"
+    r"(?:(?P<material>[A-Za-z0-9+/=]{1,1000}+)|[A-Za-z][A-Za-z-]{2,24}: [^\r\n\\]{0,200})"
+    r"(?=[ \t]{0,40}(?:[\r\n\"'`,;+\\)<.…\[]|\Z))"
 )
 #: All of the body on one line, as environment variables hold it.
 _ONE_LINE: Final = re.compile(
-    r"[ \t]{0,4}(?P<material>[A-Za-z0-9+/=]{16,8000}(?: [A-Za-z0-9+/=]{16,80}){0,100})"
+    r"[ \t]{0,4}(?P<material>[A-Za-z0-9+/=]{16,8000}(?: [A-Za-z0-9+/=]{16,80}){0,100}"
+    r"(?: [A-Za-z0-9+/=]{1,15}(?= -----END))?)"
 )
 _TO_END: Final = re.compile(
     rf"[ \t]{{0,8}}(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{0,3}}{_LEAD}(?=-----END)"

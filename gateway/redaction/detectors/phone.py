@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import ClassVar, Final
 
 import phonenumbers
+from phonenumbers.phonemetadata import PhoneMetadata
 
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.spans import Span
@@ -29,7 +31,7 @@ _FEWEST: Final = 7
 _MOST: Final = 15
 
 _NANP: Final = re.compile(
-    r"(?:(?:001|1)[ .\-]?)?(?:\([2-9]\d\d\) ?|[2-9]\d\d(?P<sep>[.\- ]))\d{3}"
+    r"(?:(?:001|1)[ .\-]?)?(?:\([2-9]\d\d\)[ .\-]{0,2}|[2-9]\d\d(?P<sep>[.\- ]))\d{3}"
     r"(?(sep)(?P=sep)|[.\- ])\d{4}"
 )
 #: A trunk zero and groups: `01 76 42 87 03`, `(06712) 635593`, `07150 21107`, `030/1234567`.
@@ -44,15 +46,32 @@ _DATE: Final = re.compile(
     r"|\d{1,2}([-/.])\d{1,2}\2(?:(?:19|20)\d\d(?:\D|\Z)|\d\d\Z)"
 )
 
+#: Words for a phone and for calling one, in the languages of the regions that write such numbers.
 _WORDS: Final = re.compile(
-    r"(?:phone|mobile|\bmob\b|\bcell|\btel\b|\btel[.:]|telef|t[ée]l[ée]phone|\bfax|\bcall|\bdial|\bsms\b|"
-    r"whats ?app|\bhandy\b|\bhotline|\bm[óo]vil|cellulare|portable|\breach|\bring\b|\bcontact|"
-    r"\bmessages? (?:on|to|at)\b|\bregistered|\btext (?:me|him|her|us|them)|\bdesk:|\boffice:|"
-    r"\bvoicemail|"
-    r"\bfono|\bnumero\b|rufnummer|\btelnr|msisdn|\bpager|\bhome:|\bwork:|\bnummer:)"
-    r"[^\d\r\n]{0,28}(?:\r?\n[ \t]{0,8})?\Z",
+    "|".join(
+        (
+            r"phone|mobile|\bmobil\b|mobiel|\bmob\b|\bcell|\btel\b|\btel[.:_]|\bt[ée]l[ée]?f",
+            r"t[ée]l[ée]phone|\bt[ée]l\b|\bfax|\bcall(?:s|ed|er|ing)?\b|\bdial|\bsms\b|whats ?app",
+            r"\bviber\b|\bhandy\b|\bhotline|\bm[óo]vil|\btelem[óo]vel|\bcelular|cellulare|portable",
+            r"\breach|\bring(?:a|e)?\b|\bcontact|\bmessages? (?:on|to|at)\b|\bregistered",
+            r"\b(?:text|txt)(?: (?:me|him|her|us|them))?\b[^\w\d]{0,4}\Z|\bdesk:",
+            r"\b(?:office(?: line)?|home|work|direct|private?)\b\W{0,3}\Z|\bvoicemail|\bfono",
+            r"\bn[uú]m[eé]ro\b|rufnummer|\btelnr|msisdn|\bpager|\bnummer:|\bgsm\b|\btlf\b|\btfn\b",
+            r"\b(?:my|your|his|her|their|our|cell|contact|direct) number is\b|\bpuh\b|puhelin|τηλ",
+            r"κινητ|\bappele|\bjoindre|\bll[aá]m|\bzadzwo|\bdzwo|\bchiam|\bbel(?:t|len)? |\bruf",
+            r"\banruf|\berreich|\bkom[oó]rk|\bszám|\bčísl|\bтел|\bмоб|\bph[.:#]",
+        )
+    ),
     re.IGNORECASE,
 )
+#: Between such a word and the number: what makes it a number of something else.
+_OTHER: Final = re.compile(
+    r"(?:\b|_)(?:ids?|uuid|order|ticket|invoice|ref|account|case|codes?|count|size|port|timeout|"
+    r"ms|version|zip|card|hash|line \d|error|stack|year|date|amount|total|users?|sessions?|"
+    r"requests?|items?|views?|rows?)(?:\b|_)",
+    re.IGNORECASE,
+)
+_GAP: Final = 28
 _WORDS_AFTER: Final = re.compile(
     r"(?:[ \t]{0,2}[-(]?[ \t]?(?:fax|mobile|office|cell|phone|home|work|tel|desk|direct)\b)",
     re.IGNORECASE,
@@ -61,49 +80,6 @@ _REACH: Final = 52
 #: The field before in a row of a table: an e-mail address ends right here.
 _EMAIL_BEFORE: Final = re.compile(r"@[\w.\-]{3,60}['\"]?[ \t]{0,2}[,;|\t][ \t]{0,2}['\"]?\Z")
 _EMAIL_REACH: Final = 72
-
-#: Where nationally written numbers are tried: EU, EFTA, UK, US/CA and large neighbors.
-_REGIONS: Final = [
-    "US",
-    "GB",
-    "DE",
-    "FR",
-    "IT",
-    "ES",
-    "NL",
-    "PL",
-    "BE",
-    "AT",
-    "CH",
-    "SE",
-    "DK",
-    "NO",
-    "FI",
-    "PT",
-    "IE",
-    "GR",
-    "CZ",
-    "HU",
-    "RO",
-    "BG",
-    "HR",
-    "SK",
-    "SI",
-    "LT",
-    "LV",
-    "EE",
-    "LU",
-    "CY",
-    "MT",
-    "IS",
-    "AU",
-    "NZ",
-    "ZA",
-    "BR",
-    "IN",
-    "MX",
-    "TR",
-]
 
 
 class PhoneRule(Rule):
@@ -121,8 +97,11 @@ class PhoneRule(Rule):
             score = _score(text, run)
             if score:
                 yield Span(start, end, "PHONE", score, "phone")
-            elif sum(c.isdigit() for c in run.group()) > _MOST - 4:
+            elif end - start > _MOST and _LONG_GROUP.search(text, start, end):
                 yield from _among_neighbors(text, run)
+
+
+_LONG_GROUP: Final = re.compile(r"\d{3}|\+")
 
 
 def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
@@ -135,11 +114,10 @@ def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
             yield Span(start, end, "PHONE", 0.6, "phone")
             return
     for space in spaces:
-        for shape in (_NANP, _TRUNK):
-            match = shape.match(text, space + 1, run.end())
-            if match is not None and not text[match.end() : match.end() + 1].isalnum():
-                yield Span(match.start(), match.end(), "PHONE", 0.6, "phone")
-                return
+        match = _NANP.match(text, space + 1, run.end())
+        if match is not None and not text[match.end() : match.end() + 1].isalnum():
+            yield Span(match.start(), match.end(), "PHONE", 0.6, "phone")
+            return
 
 
 def _score(text: str, run: re.Match[str]) -> float:
@@ -171,7 +149,11 @@ def _joined(text: str, run: re.Match[str]) -> bool:
     if _GOES_ON.match(text, end):
         return True
     before = text[max(0, start - 2) : start]
-    return len(before) == 2 and before[1] in ".:-/," and before[0].isdigit()
+    if len(before) != 2:
+        return False
+    return (before[1] in ".:-/," and before[0].isdigit()) or (
+        before[1] == "-" and before[0].isalpha()  # `CVE-2026-9358`
+    )
 
 
 _GOES_ON: Final = re.compile(r"\w|[+%]|[.:/]\d|-(?:\d|[0-9a-fA-F]{4}(?![a-zA-Z]))")
@@ -183,18 +165,47 @@ def _international(digits: str, written: str) -> bool:
         return False
     if "(0)" in written:
         digits = "".join(c for c in written.replace("(0)", "", 1) if c.isdigit())
-    try:
-        number = phonenumbers.parse("+" + digits, None)
-    except phonenumbers.NumberParseException:
+    size = _code_size(digits)
+    if not size or len(digits) < _FEWEST_ABROAD:
         return False
-    return phonenumbers.is_possible_number(number) and len(digits) >= 8
+    lengths = _numbers_of(digits[:size])[0]
+    return len(digits) - size in lengths or (
+        digits[size] == "0" and len(digits) - size - 1 in lengths
+    )
 
 
 def _is_valid(digits: str) -> bool:
-    try:
-        return phonenumbers.is_valid_number(phonenumbers.parse("+" + digits, None))
-    except phonenumbers.NumberParseException:
-        return False
+    size = _code_size(digits)
+    return bool(size) and _numbers_of(digits[:size])[1].fullmatch(digits, size) is not None
+
+
+_FEWEST_ABROAD: Final = 8
+
+
+def _code_size(digits: str) -> int:
+    """How many of the first digits are a country's calling code; 0 when none are."""
+    for size in (1, 2, 3):
+        if int(digits[:size]) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE:
+            return size
+    return 0
+
+
+@cache
+def _numbers_of(code: str) -> tuple[frozenset[int], re.Pattern[str]]:
+    """The lengths and the shape of the national numbers behind a calling code. `phonenumbers` has
+    the figures; asking it number by number would cost 50 microseconds each."""
+    lengths: set[int] = set()
+    shapes = []
+    for region in phonenumbers.COUNTRY_CODE_TO_REGION_CODE[int(code)]:
+        known = (
+            PhoneMetadata.metadata_for_nongeo_region(int(code))
+            if region == "001"
+            else PhoneMetadata.metadata_for_region(region)
+        )
+        if known is not None and known.general_desc is not None:
+            lengths.update(known.general_desc.possible_length)
+            shapes.append(known.general_desc.national_number_pattern or "(?!)")
+    return frozenset(lengths), re.compile("|".join(f"(?:{shape})" for shape in shapes) or "(?!)")
 
 
 def _stands_alone(text: str, run: re.Match[str]) -> bool:
@@ -206,7 +217,7 @@ def _stands_alone(text: str, run: re.Match[str]) -> bool:
 
 def _by_context(text: str, run: re.Match[str], written: str, digits: str) -> float:
     start, end = run.span()
-    spoken = _WORDS.search(text, max(0, start - _REACH), start) is not None or (
+    spoken = _is_spoken_of(text[max(0, start - _REACH) : start]) or (
         _WORDS_AFTER.match(text, end) is not None
     )
     beside = not spoken and _EMAIL_BEFORE.search(text, max(0, start - _EMAIL_REACH), start)
@@ -217,16 +228,21 @@ def _by_context(text: str, run: re.Match[str], written: str, digits: str) -> flo
     if digits == written and len(digits) < 8:
         return 0.0
     if beside:
-        return 0.55 if _possible(digits) else 0.0
+        return 0.55 if 8 <= len(digits) <= 12 else 0.0
     return 0.6
 
 
-def _possible(digits: str) -> bool:
-    """Whether some region we know gives out such a number."""
-    for region in _REGIONS:
-        try:
-            if phonenumbers.is_possible_number(phonenumbers.parse(digits, region)):
-                return True
-        except phonenumbers.NumberParseException:
-            continue
-    return False
+def _is_spoken_of(before: str) -> bool:
+    """Whether a word for a phone stands close before, with no other number between."""
+    line = before.rstrip(" \t")
+    line = line[:-1] if line.endswith("\n") else before
+    line = _LAST_WORDS.split(line)[-1]
+    last = next(reversed(list(_WORDS.finditer(line))), None)
+    if last is None or len(line) - last.end() > _GAP:
+        return False
+    if line[last.end() :].lstrip().startswith("(") and last.group().lower().startswith("call"):
+        return False  # source code
+    return _OTHER.search(line, last.end()) is None
+
+
+_LAST_WORDS: Final = re.compile(r"[\d\r\n]")

@@ -157,6 +157,83 @@ _ROWS: Final[tuple[tuple[str, str, str], ...]] = (
     ("lob", "live_", r"live_[0-9a-f]{35}"),
     ("mercadopago", "APP_USR-", r"APP_USR-\d{10,20}-\d{6}-[0-9a-f]{32}-\d{6,12}"),
     ("razorpay", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14,24}"),
+    ("gitlab", "gl", r"gl(?:imt|ffct|wt)-[\w-]{20,64}"),
+    ("gitlab", "GR1348941", r"GR1348941[\w-]{20,30}"),
+    ("gitea", "gt", r"gt[ao]_[a-z2-7]{52}"),
+    ("slack", "xox", r"xox[cd]-[\w%-]{20,300}"),
+    ("sk", "sk_", r"sk_(?:[0-9a-f]{48}|(?:sbox|sandbox|prod|dev)_[A-Za-z0-9_]{20,80})"),
+    ("mollie", "live_", r"live_(?=[A-Za-z]{0,29}\d)(?=[a-z0-9]{0,29}[A-Z])[A-Za-z0-9]{30,34}"),
+    ("mollie", "test_", r"test_(?=[A-Za-z]{0,29}\d)(?=[a-z0-9]{0,29}[A-Z])[A-Za-z0-9]{30,34}"),
+    ("atlassian", "ATCTT3", r"ATCTT3[\w=-]{60,300}"),
+    ("trello", "ATTA", r"ATTA[0-9a-f]{64}[0-9A-F]{8}"),
+    ("brevo", "xsmtpsib-", r"xsmtpsib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    ("netlify", "nfp_", r"nfp_[A-Za-z0-9]{36,44}"),
+    ("render", "rnd_", r"rnd_[A-Za-z0-9]{24,40}"),
+    ("posthog", "phx_", r"phx_[A-Za-z0-9]{40,60}"),
+    ("e2b", "e2b_", r"e2b_[0-9a-f]{40}"),
+    ("firecrawl", "fc-", r"fc-[0-9a-f]{32}"),
+    ("cerebras", "csk-", r"csk-[a-z0-9]{40,60}"),
+    ("jina", "jina_", r"jina_[0-9a-f]{32}[\w-]{20,40}"),
+    ("voyage", "pa-", r"pa-(?=[A-Za-z_-]{0,42}\d)(?=[a-z0-9_-]{0,42}[A-Z])[\w-]{43}"),
+    ("together", "tgp_v1_", r"tgp_v1_[\w-]{40,50}"),
+    ("browserbase", "bb_", r"bb_(?:live|test)_[\w-]{24,40}"),
+    ("launchdarkly", "sdk-", r"sdk-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    ("launchdarkly", "api-", r"api-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    ("openshift", "sha256~", r"sha256~[\w-]{43}"),
+    ("clojars", "CLOJARS_", r"CLOJARS_[0-9a-f]{60}"),
+    ("defined", "dnkey-", r"dnkey-[\w=-]{26}-[\w=-]{52}"),
+    ("infracost", "ico-", r"ico-[A-Za-z0-9]{32}"),
+    ("duffel", "duffel_", r"duffel_(?:live|test)_[\w=-]{43}"),
+    ("octopus", "API-", r"API-(?=[A-Z]{0,25}\d)[A-Z0-9]{25,32}"),
+    ("clickup", "pk_", r"pk_\d{6,9}_[A-Z0-9]{32}"),
+    ("jetbrains", "perm", r"perm[:-][\w+/=]{6,40}\.[\w+/=-]{4,40}\.[A-Za-z0-9]{20,60}"),
+    ("dropbox", "sl.", r"sl\.(?:u\.)?[\w-]{130,1200}"),
+    ("firebase", ":APA91b", r"[\w-]{11}:APA91b[\w-]{120,200}"),
+    ("paddle", "pdl_", r"pdl_(?:live|sdbx)_apikey_[a-z0-9]{26}_[A-Za-z0-9]{22}_[A-Za-z0-9]{3}"),
+    ("scaleway", "SCW", r"SCW(?=[A-Z]{0,16}\d)[A-Z0-9]{17}"),
+    ("apify", "apify_api_", r"apify_api_[A-Za-z0-9]{30,44}"),
+    ("wakatime", "waka_", r"waka_[0-9a-f]{8}-[0-9a-f-]{27}"),
+    ("polar", "polar_", r"polar_[a-z]{2,4}_[A-Za-z0-9]{36,50}"),
+    ("inngest", "signkey-", r"signkey-[a-z]{3,8}-[0-9a-f]{32,64}"),
+    ("harness", "pat.", r"[ps]at\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}"),
+    ("scalingo", "tk-us-", r"tk-us-[\w-]{48}"),
+    ("runpod", "rpa_", r"rpa_[A-Za-z0-9]{40,50}"),
+    ("mongodb", "mdb_sa_sk_", r"mdb_sa_sk_[\w-]{36,44}"),
+    ("figma", "figo", r"figoh?_[\w-]{38,48}"),
+    ("asana", "1/1", r"1/1\d{15}:[0-9a-f]{32}"),
+    ("asana", "2/1", r"2/1\d{15}/1\d{15}:[0-9a-f]{32}"),
+    ("cal", "cal_live_", r"cal_live_[0-9a-f]{32}"),
+    ("trigger", "tr_", r"tr_(?:dev|prod|stg)_[A-Za-z0-9]{20,40}"),
+    ("xata", "xau_", r"xau_[A-Za-z0-9]{30,60}"),
+    ("dynatrace", "dt0s", r"dt0s\d\d\.[A-Z0-9]{8,24}\.[A-Z0-9]{64}"),
+    ("akamai", "akab-", r"akab-[a-z0-9]{16}-[a-z0-9]{16}"),
+    ("nuget", "oy2", r"oy2[a-z0-9]{43}"),
+    ("pterodactyl", "ptl", r"ptl[ac]_[A-Za-z0-9]{40,48}"),
+    ("zapier", "hooks.zapier.com", r"https://hooks\.zapier\.com/hooks/catch/\d{4,10}/\w{5,12}"),
+    ("azure-ai", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),
+    ("azure-functions", "AzFu", r"[\w-]{44}AzFu[\w-]{5}[AQgw]=="),
+    ("instagram", "IGQ", r"IGQ[A-Z][A-Za-z0-9_-]{100,300}"),
+    ("kaggle", "KGAT_", r"KGAT_[0-9a-f]{32}"),
+    ("langchain", "ls__", r"ls__[0-9a-f]{32}"),
+    ("helicone", "sk-helicone-", r"sk-helicone-[\w-]{20,80}"),
+    ("coinbase", "organizations/", r"organizations/[0-9a-f-]{36}/apiKeys/[0-9a-f-]{36}"),
+    ("vercel", "vercel_", r"vercel_(?:blob_rw|pat)_[A-Za-z0-9]{14,30}(?:_[A-Za-z0-9]{20,60})?"),
+    ("expo", "expo_", r"expo_[A-Za-z0-9_-]{36,48}"),
+    ("cloudflare", "cf", r"cf(?:ut|at|k)_[A-Za-z0-9_-]{36,60}"),
+    ("exoscale", "EXO", r"EXO(?=[0-9a-f]{0,23}\d)[0-9a-f]{24}"),
+    ("zuplo", "zpka_", r"zpka_[0-9a-z]{32}_[0-9a-z]{8}"),
+    ("unkey", "unkey_", r"unkey_[A-Za-z0-9]{20,40}"),
+    ("livekit", "APIwbd", r"APIwbd[A-Za-z0-9]{9,20}"),
+    ("twitch", "oauth:", r"oauth:[a-z0-9]{30}"),
+    ("discord", "MT", r"MT[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "Mj", r"Mj[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "Mz", r"Mz[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "ND", r"ND[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "NT", r"NT[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "Nj", r"Nj[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "Nz", r"Nz[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "OD", r"OD[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", "OT", r"OT[A-Za-z0-9_-]{22,26}\.[\w-]{6}\.[\w-]{27,40}"),
     ("jwt", "eyJ", r"eyJ[\w-]{8,2000}+\.[\w-]{8,8000}+\.(?:[\w-]{10,2000}+)?"),
 )  # fmt: skip
 
@@ -192,6 +269,10 @@ _LEADS: Final[dict[str, tuple[int, ...]]] = {
     "==": (86,),
     "sig=": (-4,),
     "msh": (10,),
+    ":APA91b": (11,),
+    "JQQJ99": (52,),
+    "AzFu": (44,),
+    "hooks.zapier.com": (8,),
     "hooks.slack.com": (8,),
     "/api/webhooks/": _URL,
     ".webhook.office.com": _URL,
@@ -208,15 +289,42 @@ class ProviderKeyRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Search each literal, then its shape at that place."""
         text = source.text
+        words = "\n".join(_LONG_WORD.findall(text))
         for row in _TABLE:
+            if row.literal not in words:
+                continue
             at = text.find(row.literal)
             while at >= 0:
                 match = _match(text, at, row)
-                if match is None:
-                    at = text.find(row.literal, at + 1)
-                    continue
-                yield Span(match.start(), match.end(), row.kind, 0.95, row.name)
-                at = text.find(row.literal, max(match.end(), at + 1))
+                if match is not None:
+                    yield Span(match.start(), match.end(), row.kind, 0.95, row.name)
+                    if row.name == "aws":
+                        yield from _other_half(text, match.end())
+                    after = max(match.end(), at + 1)
+                else:
+                    # A token's header may be long, and its word may hold the literal many times.
+                    word = _TOKEN_WORD.match(text, at) if row.kind == "JWT" else None
+                    after = word.end() if word else at + 1
+                at = text.find(row.literal, after)
+
+
+#: No key is shorter; literals are searched in such words only, a fraction of most texts.
+_LONG_WORD: Final = re.compile(r"[^\s\"'`<>(){}\[\],;]{15,}+")
+
+#: The secret of an AWS pair has no prefix; it is found beside its key's id.
+_AWS_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+=_-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_-])")
+_PAIR_REACH: Final = 120
+
+
+def _other_half(text: str, at: int) -> Iterator[Span]:
+    match = _AWS_SECRET.search(text, at, at + _PAIR_REACH)
+    if match is not None:
+        value = match.group()
+        if any(c.isupper() for c in value) and any(c.islower() for c in value):
+            yield Span(match.start(), match.end(), "APIKEY", 0.9, "aws-secret")
+
+
+_TOKEN_WORD: Final = re.compile(r"[\w-]+", re.ASCII)
 
 
 def _match(text: str, at: int, row: _Row) -> re.Match[str] | None:

@@ -16,12 +16,15 @@ from gateway.redaction.spans import Span
 _DASHED: Final = re.compile(
     r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-]|\.\d)", re.ASCII
 )
+#: Searched first: a dash is rarer than a digit.
+_MIDDLE: Final = re.compile(r"-\d\d-\d{4}", re.ASCII)
 _ANY: Final = re.compile(
     r"(?<![\w.-])(?!000|666|9)\d{3}[ .]?(?!00)\d{2}[ .]?(?!0000)\d{4}(?![\w-]|\.\d)", re.ASCII
 )
 _WORDS: Final = ("ssn", "social security", "social_security", "social-security", "socialsecurity")
 #: How far behind such a word the number may stand, in characters.
 _REACH: Final = 40
+_LONGEST: Final = 11
 
 
 class SsnRule(Rule):
@@ -31,12 +34,16 @@ class SsnRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Dashed numbers anywhere, others behind their name."""
-        for match in _DASHED.finditer(source.text):
-            yield Span(match.start(), match.end(), "SSN", 0.9, "ssn")
+        for middle in _MIDDLE.finditer(source.text):
+            match = _DASHED.match(source.text, max(0, middle.start() - 3))
+            if match is not None:
+                yield Span(match.start(), match.end(), "SSN", 0.9, "ssn")
         for word in _WORDS:
+            read = 0  # up to here the text has been looked at for this word
             at = source.folded.find(word)
             while at >= 0:
                 start = at + len(word)
-                for match in _ANY.finditer(source.text, start, start + _REACH):
+                for match in _ANY.finditer(source.text, max(start, read), start + _REACH):
                     yield Span(match.start(), match.end(), "SSN", 0.9, "ssn")
+                read = start + _REACH - _LONGEST
                 at = source.folded.find(word, start)
