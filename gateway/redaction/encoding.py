@@ -38,8 +38,8 @@ def decode_body(body: bytes, content_encoding: str, *, limit: int = MAX_BODY) ->
         else:
             raise ScanRefused(
                 "unsupported_encoding",
-                f"The body's content encoding '{_printable(name)}' cannot be read here; "
-                "send it uncompressed, or with gzip or deflate.",
+                f"The body's content encoding{f' {name}' if name in _NAMED else ''} cannot be read "
+                "here; send it uncompressed, or with gzip or deflate.",
             )
     return body
 
@@ -90,5 +90,5 @@ def _too_large(limit: int) -> ScanRefused:
     )
 
 
-def _printable(name: str) -> str:
-    return "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_."))[:32]
+#: Encodings that exist and may be named to the client; any other text is its own.
+_NAMED: Final = frozenset({"br", "zstd", "compress", "x-compress", "aws-chunked", "lz4", "snappy"})

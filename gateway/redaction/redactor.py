@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.redaction.policy import Action, Opaque, Policy
 from gateway.redaction.spans import Span
@@ -187,6 +187,37 @@ class Redactor:
         return token
 
 
+#: Media types that may be named in records and sentences. A client chooses the text, so any other
+#: is only counted.
+_MEDIA: Final = frozenset(
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/bmp",
+        "image/tiff",
+        "image/heic",
+        "image/avif",
+        "image/svg+xml",
+        "audio/mpeg",
+        "audio/wav",
+        "audio/ogg",
+        "audio/mp4",
+        "audio/webm",
+        "audio/flac",
+        "video/mp4",
+        "video/webm",
+        "video/quicktime",
+        "application/pdf",
+        "application/octet-stream",
+        "application/zip",
+        "application/gzip",
+        "file",
+    }
+)
+
+
 def _media_name(media_type: str) -> str:
-    """A client chooses this text: keep only what a media type may hold, and little of it."""
-    return "".join(c for c in media_type.lower() if c.isalnum() or c in "/+-.")[:64] or "unknown"
+    name = media_type.partition(";")[0].strip().lower()
+    return name if name in _MEDIA else "other"

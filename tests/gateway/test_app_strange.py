@@ -170,6 +170,41 @@ async def test_a_header_that_matters_and_cannot_be_passed_on_refuses_the_call(
     assert provider.seen == []
 
 
+@pytest.mark.parametrize("value", [b"536-22-8734", b"leak-canary", b"gzip, leak-canary, br"])
+async def test_an_encoding_of_the_clients_own_making_is_not_quoted(
+    gateway: Gateway, provider: Provider, value: bytes
+) -> None:
+    status, _, answer = await send(gateway, request(b"Content-Encoding: " + value))
+    assert status == 403
+    assert b"leak-canary" not in answer
+    assert b"8734" not in answer
+    assert provider.seen == []
+
+
+async def test_no_file_of_the_gateway_holds_a_value_of_a_request(
+    gateway: Gateway, provider: Provider
+) -> None:
+    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
+    for value in (MAIL, "81.2.69.142", "536-22-8734"):
+        source = {"type": "base64", "media_type": value, "data": png}
+        blocks = [
+            {"type": "image", "source": source},
+            {"type": "document", "source": {"type": "file", "file_id": value}},
+            {"type": value, "text": "x"},
+        ]
+        for block in blocks:
+            message = {"role": "user", "content": [block], value: value}
+            document = {"model": f"claude-{value}", "messages": [message], value: [value]}
+            header = f"User-Agent: {value}\r\nX-App: {value}\r\nX-Stainless-Os: {value}".encode()
+            await send(gateway, request(header, body=json.dumps(document).encode()))
+        kept = (
+            b"".join(path.read_bytes() for path in [*gateway.home.rglob("*.jsonl"), gateway.log])
+            + gateway.get("/metrics")[1]
+            + gateway.get("/ui/state")[1]
+        )
+        assert value.encode() not in kept
+
+
 async def test_a_transfer_encoding_nobody_undoes_is_refused(
     gateway: Gateway, provider: Provider
 ) -> None:

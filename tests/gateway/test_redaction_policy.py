@@ -140,6 +140,16 @@ def test_opaque_bytes_follow_the_policy() -> None:
         redactor_of("opaque = 'refuse'", Digits()).opaque("image/png")
 
 
+@pytest.mark.parametrize("media", ["536-22-8734", "image/81.2.69.142", "jane/doe", ""])
+def test_a_media_type_of_the_clients_own_making_is_counted_and_never_named(media: str) -> None:
+    redactor = redactor_of("opaque = 'pass'", Digits())
+    redactor.opaque(media)
+    redactor.opaque("Image/PNG; name=jane")
+    assert redactor.opaque_parts == {"other": 1, "image/png": 1}
+    with pytest.raises(PolicyRefused, match=r"\(other\)"):
+        redactor_of("opaque = 'refuse'", Digits()).opaque(media)
+
+
 def test_a_block_seen_before_is_not_scanned_again_for_the_same_policy_and_scope() -> None:
     cache, finder = SpanCache(), Digits()
     text = "call 7 " + "x" * 100
