@@ -324,3 +324,29 @@ async def test_the_pool_reports_how_long_a_scan_took(pool: ScanPool) -> None:
     before = time.perf_counter()
     result = await pool.run(job("x" * 10_000))
     assert 0 < result.scan_us <= (time.perf_counter() - before) * 1e6
+
+
+async def test_calls_given_ahead_each_get_their_own_answer(pool: ScanPool) -> None:
+    jobs = [job(f"user{n}@corp.example", "x" * (n % 7 * 20_000)) for n in range(60)]
+    results = await asyncio.gather(*(pool.run(one) for one in jobs))
+    for number, result in enumerate(results):
+        assert list(result.originals.values()) == [f"user{number}@corp.example"]
+
+
+async def test_calls_behind_a_stuck_one_go_to_another_worker(wire_package: str) -> None:
+    pool = ScanPool(load_policy(), KEY, 1, wire_package=wire_package, scan_seconds=0.5)
+    await pool.start()
+    try:
+        await asyncio.wait_for(pool.wait_ready(), 60)
+        (first,) = pool.pids
+        stuck = asyncio.ensure_future(pool.run(job("x", sleep=30)))
+        behind = [asyncio.ensure_future(pool.run(job(f"u{n}@corp.example"))) for n in range(6)]
+        with pytest.raises(ScanRefused) as refused:
+            await stuck
+        assert refused.value.code == "scanner_timeout"
+        for result in await asyncio.wait_for(asyncio.gather(*behind), 60):
+            assert result.counts == {"EMAIL": 1}
+        assert pool.pids != [first]
+        assert pool.waiting == 0
+    finally:
+        await pool.stop()
