@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
 from deck import processes
 from deck.board import Child
 from deck.config import GatewayMode, SphragisConfig
+from deck.lean_httpx import httpx
 from deck.programs import find_own
 from deck.usage import Scrape, read_scrape
 from shared.paths import is_path_safe_role

@@ -3,7 +3,7 @@
 Owns the life of a run: start, recovery after a crash, what happens each second, stop; and which
 part answers which verb. Invariants: a directory has one deck; a crashed run goes on with the same
 board and never with more rights than before; whatever was started here is ended here. Run by
-`deck.cli.serve`; faces read `status()`.
+`deck.host`; faces read `status()`.
 """
 
 from __future__ import annotations

@@ -132,3 +132,15 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, arguments: str)
     )
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_a_detached_deck_loads_no_command_line_and_no_face() -> None:
+    """Each deck stays in memory for days: what only a person's terminal needs is not in it."""
+    code = "import sys, deck.host; print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"typer", "rich", "pydantic", "pygments", "presidio_analyzer", "aiohttp"}
+    assert "deck.cli" not in done.stdout.split()
+    assert "httpx" in loaded

@@ -11,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -582,8 +583,8 @@ def test_kill_ends_everything_the_agents_started(rig: DeckRig) -> None:
 def test_a_crash_of_the_deck_leaves_a_log_a_clean_socket_and_no_orphan(rig: DeckRig) -> None:
     pair(rig)
     crash = (
-        "import deck.cli.serve as s\n"
-        "async def boom(session, show_board): raise RuntimeError('bug')\n"
+        "import deck.host as s\n"
+        "async def boom(session, board): raise RuntimeError('bug')\n"
         "s._until_stopped = boom\n"
         "import sys; sys.argv = ['choragos', 'serve', '--no-sphragis', '--headless']\n"
         "from deck.cli import main; main()\n"
@@ -659,6 +660,22 @@ def test_roles_whose_names_look_alike_do_not_share_a_brief(rig: DeckRig) -> None
     rig.wait(lambda: rig.seen("a b") and rig.seen("a-b"))
     assert ".choragos/a-b-brief.md" in rig.seen("a b")[0]
     assert ".choragos/a-b-2-brief.md" in rig.seen("a-b")[0]
+
+
+def test_a_project_with_packages_named_like_ours_runs_none_of_its_code(rig: DeckRig) -> None:
+    for name in ("deck", "shared", "gateway", "httpx", "json"):
+        (rig.dir / name).mkdir()
+        (rig.dir / name / "__init__.py").write_text("open('ran', 'w').close(); raise SystemExit(9)")
+    rig.team({"name": "o", "command": "cat"}, {"name": "coder", "command": "cat"})
+    program = [str(Path(sys.executable).with_name("choragos")), "serve", "--detach"]
+    done = subprocess.run(
+        [*program, "--no-sphragis"], cwd=rig.dir, env=rig.env, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert rig.send(Verb.SHUTDOWN)["status"] == "ok"
+    rig.wait(lambda: not rig.paths.sidecar.exists())
+    assert not (rig.dir / "ran").exists()
 
 
 def test_git_sees_nothing_of_the_decks_own_files(rig: DeckRig) -> None:

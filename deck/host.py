@@ -1,0 +1,182 @@
+"""The process around a session: signals, the crash log, and the program of a detached deck.
+
+Owns how a deck ends. Invariant: whatever ends it, its agents end with it and the socket is gone;
+a fault is one sentence for the user and the details in `.choragos/logs/crash.log`. No face and no
+command line is loaded here, so that a detached deck stays small: `python -m deck.host` runs it.
+Called by `deck.cli.serve`, which gives it a board to draw on in the foreground.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from deck.config import ConfigError, load_config
+from deck.journal import JournalFailed
+from deck.pane.process import PaneError
+from deck.roster import NotOnPath, find_program, unenforced
+from deck.session import Options, Session
+from deck.sessions import SessionError, SessionPaths, paths_for, working_directory
+from shared.ledger import LedgerError
+
+BOARD_SECONDS: Final = 1.0
+LOGS: Final = Path(".choragos") / "logs"
+
+
+class Board(Protocol):
+    """A face that shows a session while it runs in the foreground."""
+
+    def start(self) -> None:
+        """Begin to draw."""
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        """Draw this status from now on."""
+
+    def finish(self) -> None:
+        """Draw the last status and end. May block for a moment."""
+
+
+class CannotServe(Exception):
+    """The team cannot be run here; the text is the sentence for the user."""
+
+
+def prepare(config: str | None, flag: bool | None, *, resume: bool, mode: str) -> Options:
+    """Return how to run the team of the working directory, and print what it warns of.
+
+    `config` is a path or None for the default; `flag` an explicit --sphragis or --no-sphragis.
+    Raises CannotServe.
+    """
+    try:
+        directory = working_directory()
+        team = load_config(Path(config) if config is not None else None, Path(directory))
+        for warning in (*team.warnings, *unenforced(team)):
+            _say(f"warning: {warning}")
+        for role in team.roles:
+            find_program(role, os.environ)
+        return Options(team, paths_for(directory), flag, resume, mode)
+    except (ConfigError, NotOnPath, SessionError) as error:
+        raise CannotServe(str(error)) from error
+
+
+def run(options: Options, board: Callable[[Mapping[str, Any]], Board] | None = None) -> int:
+    """Run a session to its end and return the exit status; `board` makes the face to show it."""
+    work = _serve(options, board)
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)
+
+
+async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] | None) -> int:
+    session = Session(options)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: _note_fault(options.paths, context))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, session.request_stop)
+    try:
+        try:
+            if await _started(session):
+                await _until_stopped(session, board)
+        finally:
+            await session.stop()
+    except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError, OSError) as error:
+        _say(f"error: {error}")
+        return 1
+    except Exception:
+        path = _write_crash(options.paths, traceback.format_exc())
+        _say(f"error: the deck crashed; agents were stopped, details in {path}")
+        return 1
+    return 0
+
+
+async def _started(session: Session) -> bool:
+    """Start the session; False when it was asked to stop before it was up."""
+    stopped = asyncio.ensure_future(session.run())
+    start = asyncio.ensure_future(session.start())
+    await asyncio.wait([start, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if not start.done():
+        start.cancel()
+        await asyncio.wait([start])
+    stopped.cancel()
+    if start.cancelled():
+        return False
+    start.result()
+    return True
+
+
+async def _until_stopped(
+    session: Session, make: Callable[[Mapping[str, Any]], Board] | None
+) -> None:
+    if make is None:
+        await session.run()
+        return
+    board = make(session.status())
+    board.start()
+    stopped = asyncio.ensure_future(session.run())
+    while not stopped.done():
+        await asyncio.wait([stopped], timeout=BOARD_SECONDS)
+        board.show(session.status())
+    await asyncio.to_thread(board.finish)
+
+
+def _note_fault(paths: SessionPaths, context: dict[str, Any]) -> None:
+    """A fault in one callback or task: noted in full, the session goes on."""
+    fault = context.get("exception")
+    trace = "".join(traceback.format_exception(fault)) if fault else ""
+    _write_crash(paths, f"{context.get('message')}\n{trace}")
+
+
+def _write_crash(paths: SessionPaths, text: str) -> Path:
+    path = Path(paths.directory) / LOGS / "crash.log"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(f"{datetime.now().astimezone().isoformat()} pid {os.getpid()}\n{text}\n")
+    return path
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+# -- the detached deck's own program ------------------------------------------------------------
+
+
+def arguments(config: str | None, flag: bool | None, *, resume: bool) -> list[str]:
+    """Return the command line, after the interpreter, of a detached deck; `main` reads it.
+
+    `-P`: a project that has a package named like one of ours must not take its place.
+    """
+    line = ["-P", "-m", "deck.host", f"--resume={resume:d}"]
+    if flag is not None:
+        line.append(f"--sphragis={flag:d}")
+    return line if config is None else [*line, f"--config={config}"]
+
+
+def main(line: Sequence[str]) -> int:
+    """Run the session that `arguments` describes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    given = dict(argument.removeprefix("--").split("=", 1) for argument in line)
+    flag = None if "sphragis" not in given else given["sphragis"] == "1"
+    resume = given.get("resume") == "1"
+    try:
+        options = prepare(given.get("config"), flag, resume=resume, mode="server")
+    except CannotServe as problem:
+        _say(f"error: {problem}")
+        return 1
+    return run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
