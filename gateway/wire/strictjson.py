@@ -67,8 +67,7 @@ def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     except _DuplicateKey:
         raise _duplicate(text) from None
     check_depth(document, max_depth)
-    # The two searches for a fixed text are ten times as fast as the pattern.
-    if ("\\ud" in text or "\\uD" in text) and _SURROGATE_ESCAPE.search(text):
+    if _SURROGATE_ESCAPE.search(text):
         _refuse_surrogates(document, Location())
     return document
 
