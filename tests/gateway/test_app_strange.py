@@ -114,7 +114,7 @@ async def test_what_is_not_http_is_refused_in_shape_recorded_and_not_quoted(
     assert document["error"]["type"] == "invalid_request_error"
     assert document["error"]["message"].endswith(".")
     assert b"leak-canary" not in answer
-    assert b"aaaa" not in answer
+    assert b"a" * 30 not in answer
     deny = last(gateway, "deny")
     assert deny["policy"]["rules"] == ["http_syntax"]
     assert headers["x-audit-receipt"].split(";")[1] == str(deny["seq"])
@@ -177,7 +177,7 @@ async def test_an_encoding_of_the_clients_own_making_is_not_quoted(
     status, _, answer = await send(gateway, request(b"Content-Encoding: " + value))
     assert status == 403
     assert b"leak-canary" not in answer
-    assert b"8734" not in answer
+    assert b"536-22" not in answer
     assert provider.seen == []
 
 
