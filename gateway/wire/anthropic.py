@@ -16,7 +16,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gateway.wire.anthropic_stream import (
     SIGNED_TEXT,
@@ -39,6 +39,7 @@ from gateway.wire.base import (
     WireReport,
     ignore_signed,
     nothing_vouched,
+    offers,
     words,
 )
 from gateway.wire.errors import Family, error_body
@@ -200,8 +201,8 @@ class AnthropicMessages:
                 "not_an_object",
                 "The body is JSON but not an object; send one JSON object as the API describes.",
             )
-        note = redactor.opaque if isinstance(redactor, OpaqueRedactor) else None
-        memory = redactor if isinstance(redactor, PartMemory) else None
+        note = cast(OpaqueRedactor, redactor).opaque if offers(redactor, OpaqueRedactor) else None
+        memory = cast(PartMemory, redactor) if offers(redactor, PartMemory) else None
         report = report or WireReport()
         walk = _RequestWalk(Scanner(redactor), opaque, report, note, vouched=vouched, memory=memory)
         return walk.fields(document, Location())

@@ -160,6 +160,19 @@ class PartMemory(Protocol):
         ...
 
 
+_offers: dict[tuple[type, type], bool] = {}
+
+
+def offers(engine: object, protocol: Any) -> bool:
+    """Tell what `isinstance` would of one of the protocols above, asking once per class: each
+    question takes 10 to 20 microseconds, a twentieth of a small call's scan."""
+    pair = type(engine), protocol
+    known = _offers.get(pair)
+    if known is None:
+        known = _offers[pair] = isinstance(engine, protocol)
+    return known
+
+
 class StreamRestorer(Protocol):
     """Restores tokens in one run of text that arrives in pieces; holds a possible token's start."""
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
-from gateway.wire.base import TextRedactor, ValueRedactor
+from gateway.wire.base import TextRedactor, ValueRedactor, offers
 from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
@@ -56,7 +56,11 @@ class Scanner:
 
     def __init__(self, redactor: TextRedactor) -> None:
         self._text = redactor.text
-        self._value = redactor.value if isinstance(redactor, ValueRedactor) else self._value_as_text
+        self._value = (
+            cast(ValueRedactor, redactor).value
+            if offers(redactor, ValueRedactor)
+            else self._value_as_text
+        )
         self._keys: dict[str, str] = {}
 
     def string(self, text: str, key: str | None = None, depth: int = 0) -> str:
