@@ -141,6 +141,57 @@ FOUND = [
     ("SECRET", "redis://:«s3cr3t-redis»@cache:6379/0"),
     ("SECRET", "https://anna:«x9kk2zz»@git.corp.example/repo.git"),
     ("SECRET", "amqp://app:«I2-^E34O!drybNDA»@mq.corp.example"),
+    # phone: words of other languages, parentheses with a dash
+    ("PHONE", "Telemóvel: «912 330 631»"),
+    ("PHONE", "Puhelin: «212 759 257»"),
+    ("PHONE", "Κινητό «21 2345 6789»"),
+    ("PHONE", "zadzwoń pod «512 349 826»"),
+    ("PHONE", "appelez le «0123427622»"),
+    ("PHONE", "ring: «(201)-555-2353», thanks"),
+    # ip: accounts on machines, words that end in `ver`
+    ("IP", "ssh deploy@«181.122.11.196»"),
+    ("IP", "server «24.41.16.214»:8443;"),
+    ("IP", "nameserver «36.191.212.22»"),
+    ("IP", "connect to host «5.2.1.1» failed"),
+    # the name of a secret and its value in every syntax that pairs them
+    ("SECRET", "REDIS_PASSWORD=«coral-fox-7»"),
+    ("SECRET", 'setx AUTH_TOKEN "«5i1t1ria9lloqyxn»"'),
+    ("SECRET", "set -gx AUTH_TOKEN «5i1t1ria9lloqyxn»"),
+    ("SECRET", '#define WIFI_PASSWORD "«coral7fox»"'),
+    ("SECRET", 'variable "db_password" {\n  type = string\n  default = "«ka3L9miVYt6W»"\n}'),
+    ("SECRET", "docker run -e FERNET_KEY=«xDOOyQk09Ulc0EXHw7PjhwfcgZ» img"),
+    ("SECRET", "docker run --env 'DB_PASS=«coralfox»' img"),
+    ("SECRET", "env:\n  OPENWEATHER_KEY: «hio5FI77zGnxHEuGf6ZfDd1egzvO»"),
+    ("SECRET", '<entry key="db.password">«coral6280»</entry>'),
+    ("SECRET", '<add key="ApiToken" value="«aZ9bY8cX7dW6eV5»" />'),
+    ("SECRET", "define('DB_PASSWORD', '«coral8892»');"),
+    ("SECRET", "os.environ.setdefault('PGPASSWORD', '«Z2Yysdnm0W»')"),
+    ("SECRET", 'props.setProperty("ssl.keystore.password", "«coral.20247»");'),
+    ("SECRET", 'var adminPassword string = "«fIW1Klzr»"'),
+    ("SECRET", 'let db_pwd: &str = "«r0ck3t!96»";'),
+    ("SECRET", 'public string ApiKey { get; set; } = "«b3MMAEhfiBz00XPhwLXV»";'),
+    ("SECRET", 'db_password <- "«Qwerty332!»"'),
+    ("SECRET", "stripe.api.key = «oeF4pyiZOIXXENNkA7mh»"),
+    ("SECRET", "secret: >-\n  «aZ9bY8cX7dW6eV5»\n"),
+    ("SECRET", "helm install x --set smtpPassword=«coral423»"),
+    ("SECRET", "time=1 level=debug admin_password=«Jkn855_hCd» msg=x"),
+    ("SECRET", "user=a&passwd=«YPnK8JiK»&x=1"),
+    ("SECRET", "Server=tcp:db,1433;User ID=sa;Password=«yJFAyUg8»;Encrypt=True;"),
+    ("SECRET", "Driver={PostgreSQL};Server=x;Uid=a;Pwd={«coral-fox-7»};"),
+    ("SECRET", "jdbc:oracle:thin:scott/«M9ONIBUTsoXV»@//db:1521/XE"),
+    ("SECRET", "redis-cli -h cache -a «coralfoxes» ping"),
+    ("SECRET", "mysql -uroot -p«flx7vlItLdxF» app"),
+    ("SECRET", "docker login -u ci -p «3mbQyI2H8gXw» registry.example"),
+    ("SECRET", "ALTER USER app IDENTIFIED BY '«coral-fox-7»';"),
+    ("SECRET", "CREATE USER app WITH PASSWORD '«pjnhlqjlfw»';"),
+    ("SECRET", "the admin password is «Orchid1579!»"),
+    ("SECRET", "Passwort: «S3cr3tCoral»"),
+    ("SECRET", "mot de passe : «Adm1n676!»"),
+    ("SECRET", "Cookie: theme=dark; PHPSESSID=«9k1h3dgyzj8pnk4vcf5yp7zpqw»; lang=en"),
+    ("SECRET", "Set-Cookie: __Host-session=«aZ9bY8cX7dW6eV5aZ9bY8c»; Path=/; Secure"),
+    ("SECRET", "curl -b 'session=«aZ9bY8cX7dW6eV5aZ9bY8c»' https://x.example"),
+    ("SECRET", "https://x.example/f?X-Amz-Signature=«db481943a4e700cd4f4b57dd312cfba2»"),
+    ("APIKEY", "AKIAQ3EGRZ7L5T2NVBXM,«5H6Tmu6LmSflS9826/p5avZZP8R4c9nhcu0G8N+7»"),
 ]
 
 LEFT_ALONE = [
@@ -250,6 +301,23 @@ LEFT_ALONE = [
     "token_type: bearer",
     "secret_key_base: <%= ENV['X'] %>",
     "pass: 3, fail: 0",
+    "ba51c8b3-d655-4c45-bc29-ebea01e8a314",
+    "react-app my-app will pass `my-app` on",
+    "CVE-2026-9358",
+    "call(78009023, 156)",
+    "mobile users: 22928192",
+    "contact form id 22928192",
+    "// 5.2.1.1. Append the result",
+    "pkg@1.2.3.4",
+    "const OID_EDDSA = '1.3.101.112';",
+    'input("password", "Password")',
+    "<password>getpass()</password>",
+    "--password user.password",
+    "postgres://app:process.env.DB_PASSWORD@db/app",
+    "Cookie: lang=en; consent=yes; _ga=GA1.2.1234567890.1234567890",
+    "&code=200",
+    "CACHE_KEY=user_profile_v2_2024_index",
+    "session_id: 550e8400-e29b-41d4-a716-446655440000",
     "tests pass: all",
 ]
 
@@ -321,6 +389,27 @@ KEYS = [
     ("LTAI", ALNUM, 20, ""),
     ("https://hooks.slack.com/services/T2CKQK3HA/BQBBVVTCU/", ALNUM, 24, ""),
     ("sbp_", HEX, 40, ""),
+    ("glimt-", ALNUM, 25, ""),
+    ("sk_", HEX, 48, ""),
+    ("sk_sbox_", "abcdefghjkmnpqrstuvwxyz0123456789", 28, ""),
+    ("nfp_", ALNUM, 36, ""),
+    ("rnd_", ALNUM, 28, ""),
+    ("phx_", ALNUM, 43, ""),
+    ("e2b_", HEX, 40, ""),
+    ("fc-", HEX, 32, ""),
+    ("jina_", HEX, 32, "aB3x" * 7),
+    ("tgp_v1_", ALNUM, 43, ""),
+    ("bb_live_", ALNUM, 27, ""),
+    ("sha256~", ALNUM, 43, ""),
+    ("CLOJARS_", HEX, 60, ""),
+    ("duffel_live_", ALNUM, 43, ""),
+    ("ATCTT3", ALNUM, 180, ""),
+    ("ATTA", HEX, 64, "0A1B2C3D"),
+    ("apify_api_", ALNUM, 36, ""),
+    ("polar_oat_", ALNUM, 43, ""),
+    ("signkey-prod-", HEX, 64, ""),
+    ("mdb_sa_sk_", ALNUM, 40, ""),
+    ("oy2", "abcdefghjkmnpqrstuvwxyz0123456789", 43, ""),
 ]
 
 
@@ -396,6 +485,22 @@ def test_a_key_with_headers_and_one_on_a_single_line_are_found(detector: Detecto
     assert marked(detector, headed) == [("PRIVATEKEY", headed)]
     single = pem(join=" ")
     assert marked(detector, single) == [("PRIVATEKEY", single)]
+
+
+@pytest.mark.parametrize("number", ["{:6d}\t", "{:6d}→", "{:3d} | ", "{:d}: "])
+def test_a_private_key_in_a_file_shown_with_line_numbers_is_found(
+    detector: Detector, number: str
+) -> None:
+    lines = pem().split("\n")
+    shown = "\n".join(number.format(at) + line for at, line in enumerate(lines, start=9))
+    ((kind, value),) = marked(detector, shown)
+    assert kind == "PRIVATEKEY"
+    assert value == shown[shown.index("-----BEGIN") :]
+
+
+def test_a_private_key_cut_off_within_a_string_is_found_to_the_cut(detector: Detector) -> None:
+    key = pem(join="\\n").rsplit("\\n", 2)[0]
+    assert marked(detector, f'"{key}... (truncated)"') == [("PRIVATEKEY", key)]
 
 
 def test_a_certificate_and_a_public_key_stay(detector: Detector) -> None:

@@ -99,13 +99,13 @@ class EmailRule(Rule):
                     yield span
 
     def _around(self, text: str, at: int, after: int) -> Span | None:
-        start = _local_start(text, at)
-        if start == at:
-            return None
         domain = _DOMAIN.match(text, after, after + _DOMAIN_MAX) or _DOMAIN_LITERAL.match(
             text, after
         )
         if domain is None or domain.group().rpartition(".")[2].lower() in _FILE_ENDINGS:
+            return None
+        start = _local_start(text, at)
+        if start == at:
             return None
         if _is_place(text, text[start:at], domain.end()) or _in_url(text, start):
             return None

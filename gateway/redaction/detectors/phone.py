@@ -101,6 +101,7 @@ class PhoneRule(Rule):
                 yield from _among_neighbors(text, run)
 
 
+_WIDEST: Final = 24
 _LONG_GROUP: Final = re.compile(r"\d{3}|\+")
 
 
@@ -109,6 +110,8 @@ def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
     spaces = [i for i in range(run.start(), run.end()) if text[i] in " \u00a0"]
     start = run.start()
     for end in reversed(spaces):
+        if end - start > _WIDEST:
+            continue
         part = _RUN.match(text, start, end)
         if part is not None and part.end() == end and _score(text, part):
             yield Span(start, end, "PHONE", 0.6, "phone")

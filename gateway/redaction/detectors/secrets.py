@@ -184,18 +184,26 @@ class SecretRule(Rule):
         groups = glue.groupdict()
         at = glue.end()
         quote = groups.get("quote")
-        if glue.re is _CALL and text[max(0, start - 2) : start - 1] not in ("(", "["):
+        called = glue.re is _CALL
+        if called and text[max(0, start - 2) : start - 1] not in ("(", "["):
             return None
         if groups.get("arg") is not None and not _is_option(text, start, name):
             return self._spoken(text, name, end, start)
         if quote:
-            return self._quoted(text, name, at, quote, chosen=glue.re is _CALL)
+            return self._quoted(text, name, at, quote, chosen=called)
         if glue.re is _PAIR:
             start = end + max(0, glue.group().lower().rfind("value"))
+        return self._unquoted_once(text, name, (start, at), groups.get("op") or " ", seen)
+
+    def _unquoted_once(
+        self, text: str, name: str, where: tuple[int, int], op: str, seen: set[str]
+    ) -> Span | None:
+        """`where`: where the name starts and where the value does."""
+        start, at = where
         window = text[max(0, start - _FIELD_REACH) : at + _JUDGED + 1]
         if window in seen:
             return None
-        span = self._unquoted(text, name, start, at, groups.get("op") or " ")
+        span = self._unquoted(text, name, start, at, op)
         if span is None:
             seen.add(window)
         return span
@@ -213,8 +221,10 @@ class SecretRule(Rule):
 
     def _element(self, text: str, name: str, at: int) -> Span | None:
         """`<password>…</password>`"""
-        close = text.find("</", at, at + _VALUE_MAX)
-        if close < 0 or not self._is_secret(name, text[at:close], quoted=True):
+        close = text.find("<", at, at + _VALUE_MAX)
+        if close < 0 or not text.startswith("</", close):
+            return None
+        if not self._is_secret(name, text[at:close], quoted=True):
             return None
         return _trimmed(text, at, close, "element")
 
@@ -240,9 +250,7 @@ class SecretRule(Rule):
             word = _OPEN_VALUE.match(text, at, at + _SPOKEN_MAX)
             if word is None:
                 return None
-            value = (
-                word.group().rstrip(".,:;!?)]}") if not word.group().endswith("!") else word.group()
-            )
+            value = word.group().rstrip(".,:;?)]}")
         if not self._is_secret(name, value, quoted=True):
             return None
         if not statement:
@@ -321,15 +329,7 @@ class SecretRule(Rule):
         if quoted:
             return _is_quoted_secret(name, value, password=password)
         if data:
-            if value.lower() in _CONSTANTS or value[0] in "([{$<%" or _CALLED.match(value):
-                return False
-            if _ENV_NAME.fullmatch(value) or (
-                _DOTTED.fullmatch(value) and _is_secret_name(value)  # `--password user.password`
-            ):
-                return False
-            if password:
-                return not value.isdigit() or len(value) >= 6
-            return _dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
+            return _is_data_secret(name, value, password=password)
         if _is_code(value) and not _is_long_random(value):
             return False
         if strict:
@@ -739,6 +739,18 @@ def _dense(value: str) -> bool:
     if digits and len(set(value)) >= 6 and any(not c.isalnum() and c not in "_-. /" for c in value):
         return True
     return len(value) >= 20 and len(set(value)) >= 10 and _mixed_case(value)
+
+
+def _is_data_secret(name: str, value: str, *, password: bool) -> bool:
+    if value.lower() in _CONSTANTS or value[0] in "([{$<%" or _CALLED.match(value):
+        return False
+    if _ENV_NAME.fullmatch(value) or (
+        _DOTTED.fullmatch(value) and _is_secret_name(value)  # `--password user.password`
+    ):
+        return False
+    if password:
+        return not value.isdigit() or len(value) >= 6
+    return _dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
 
 
 def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
