@@ -191,6 +191,13 @@ FOUND = [
     ("SECRET", "Set-Cookie: __Host-session=«aZ9bY8cX7dW6eV5aZ9bY8c»; Path=/; Secure"),
     ("SECRET", "curl -b 'session=«aZ9bY8cX7dW6eV5aZ9bY8c»' https://x.example"),
     ("SECRET", "https://x.example/f?X-Amz-Signature=«db481943a4e700cd4f4b57dd312cfba2»"),
+    ("SECRET", "temporary password: «Tr0ub4dor&3»"),
+    ("SECRET", "access_token=«aZ9bY8cX7dW6eV5»&token_type=bearer"),
+    ("SECRET", "root:«Sommer2023!»@tcp(127.0.0.1:3306)/db"),
+    ("SECRET", "requests.get(url, auth=('bob', '«Pa55w0rd!»'))"),
+    ("SECRET", "const secret = process.env.JWT_SECRET || '«supers3cr3tjwt»';"),
+    ("SECRET", "password: '«it''s4secret»'"),
+    ("SECRET", 'ConvertTo-SecureString "«Pa55w0rd!»" -AsPlainText -Force'),
     ("APIKEY", "AKIAQ3EGRZ7L5T2NVBXM,«5H6Tmu6LmSflS9826/p5avZZP8R4c9nhcu0G8N+7»"),
 ]
 
@@ -316,6 +323,7 @@ LEFT_ALONE = [
     "postgres://app:process.env.DB_PASSWORD@db/app",
     "Cookie: lang=en; consent=yes; _ga=GA1.2.1234567890.1234567890",
     "&code=200",
+    "use the --username and --password options instead",
     "CACHE_KEY=user_profile_v2_2024_index",
     "session_id: 550e8400-e29b-41d4-a716-446655440000",
     "tests pass: all",

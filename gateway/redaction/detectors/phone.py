@@ -68,7 +68,7 @@ _WORDS: Final = re.compile(
 _OTHER: Final = re.compile(
     r"(?:\b|_)(?:ids?|uuid|order|ticket|invoice|ref|account|case|codes?|count|size|port|timeout|"
     r"ms|version|zip|card|hash|line \d|error|stack|year|date|amount|total|users?|sessions?|"
-    r"requests?|items?|views?|rows?)(?:\b|_)",
+    r"requests?|items?|views?|rows?|rates?)(?:\b|_)",
     re.IGNORECASE,
 )
 _GAP: Final = 28

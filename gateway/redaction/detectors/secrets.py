@@ -77,7 +77,7 @@ _NAME: Final = re.compile(rf"[\w.\-]{{1,{2 * _NAME_MAX}}}", re.ASCII)
 #: From the end of the name to its value.
 _GLUE: Final = re.compile(
     r"(?P<close>\\{0,7}[\"'`])?\]?[ \t]{0,20}(?:"
-    r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|:|\|)|(?P<arg>[ \t]))"
+    r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|(?P<arg>[ \t]))"
     r"[ \t]{0,20}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,20})?"
     r"(?P<prefix>[rRbBuU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
 )
@@ -108,7 +108,7 @@ _SPOKEN: Final = re.compile(
 )
 
 _UNQUOTED: Final = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{1,4096}")
-_OPEN_VALUE: Final = re.compile(r"[^\s\"'`;<>|&]{1,4096}")
+_OPEN_VALUE: Final = re.compile(r"[^\s\"'`;<>|]{1,4096}")
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
 _VALUE_MAX: Final = 4096
 _COMMENT: Final = re.compile(r"\s+(?:#|//)")
@@ -274,6 +274,8 @@ class SecretRule(Rule):
         if match is None:
             return None
         value = _read(match, style, whole=name.isupper() and op == "=" and glued)
+        if op == " " and value.isalpha() and value.islower() and not _is_random(value):
+            return None  # `the --password option`
         after = text[at + len(value) : at + len(value) + 1]
         if not value or (
             style != "open" and _is_variable(name, value, after, glued=glued and op == "=")
@@ -362,6 +364,13 @@ class SecretRule(Rule):
     # -- URLs -------------------------------------------------------------------------------------
 
     def _urls(self, text: str) -> Iterator[Span]:
+        for at, _ in occurrences(text, ("@tcp(", "@unix(")):  # Go's `user:password@tcp(host)`
+            floor = max(0, at - _DSN_REACH)
+            words = text[floor:at].split()
+            user, colon, value = (words[-1] if words else "").rpartition("://")[2].partition(":")
+            value = value if _DSN_USER.fullmatch(user) else ""
+            if colon and len(value) > 1 and not self._is_placeholder("", value):
+                yield Span(at - len(value), at, "SECRET", 0.85, "url")
         at = text.find("://")
         while at >= 0:
             match = _USERINFO.match(text, at + 3)
@@ -375,6 +384,7 @@ class SecretRule(Rule):
 #: What may stand between a program and its option, and a value behind it.
 _ARGS: Final = r"(?: [^\n|;]{0,120}?)?"
 _PW: Final = r"[\"']?(?P<value>[^\s\"'|;]{1,128})"
+_USER_AND: Final = r"[\"'][^\"'\n]{0,64}[\"'], ?[\"'](?P<value>[^\"'\n]{1,128})[\"']"
 _PROGRAMS: Final = {
     "sshpass": re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_PW}"),
     "curl ": re.compile(
@@ -400,6 +410,13 @@ _PROGRAMS: Final = {
     "identified by": re.compile(
         r"identified by (?:password )?[\"'](?P<value>[^\"'\n]{1,128})", re.IGNORECASE
     ),
+    "auth=(": re.compile(rf"auth=\({_USER_AND}"),
+    "auth = (": re.compile(rf"auth = \({_USER_AND}"),
+    "getconnection(": re.compile(rf"getConnection\([^,\n]{{1,160}}, ?{_USER_AND}"),
+    "convertto-securestring": re.compile(
+        r"ConvertTo-SecureString (?:-String )?[\"'](?P<value>[^\"'\n]{1,128})", re.IGNORECASE
+    ),
+    "net user": re.compile(rf"net user [\w.-]{{1,64}} {_PW}", re.IGNORECASE),
     "thin:": re.compile(r"thin:[\w$#]{1,30}/(?P<value>[^\s\"'/@]{1,64})@"),
     "echo ": re.compile(
         r"echo (?:-n )?[\"']?(?P<value>[^\s\"'|]{1,128})[\"']? ?\| ?"
@@ -415,6 +432,8 @@ _PASSWORD_WORDS: Final = (
 _WORD_GLUE: Final = re.compile(
     r"[ \t]{0,2}(?:(?:is|ist|est|es|è|je|to|είναι|on|är|er|jest|lautet)[ \t]|[:=])[ \t]{0,3}[\"'`]?"
 )
+_DSN_REACH: Final = 160
+_DSN_USER: Final = re.compile(r"[^:/@]{0,30}[\w.\-]{1,64}")
 _USERINFO: Final = re.compile(
     r"(?P<user>[^\s:/@\"'<>`\\]{0,128}):(?P<password>[^\s\"'<>`]{1,256})@(?=[\w\[$%{.\-])"
 )
@@ -567,6 +586,8 @@ _CONNECTION: Final = re.compile(
 _ROW_FIELD: Final = re.compile(r"[\"']?[\w.\-]{1,40}=[^\s,(){}\[\]]{1,80}")
 _FIELD_REACH: Final = 180
 _ROW_REACH: Final = 60
+#: In a query; elsewhere the sign may be part of a password.
+_NEXT_PARAMETER: Final = re.compile(r"&(?=(?:amp;)?[\w.%\-\[\]]{1,60}=|\Z)")
 _NEXT_FIELD: Final = re.compile(r",(?=[\w.\-]{1,40}[=:])")
 _OPENERS: Final = re.compile(r"[(\[{]")
 _STATEMENT: Final = re.compile(r"\b(?:create|alter|grant)\b", re.IGNORECASE)
@@ -596,7 +617,7 @@ def _read(match: re.Match[str], style: str, *, whole: bool) -> str:
         value = value if _OPENERS.search(value) else value.rstrip(")]}")
     elif match.string[match.end() : match.end() + 1] in ("(", "[", "{") or _is_code(value):
         return ""
-    return value.split("&", 1)[0].rstrip(".:")
+    return _NEXT_PARAMETER.split(value, maxsplit=1)[0].rstrip(".:")
 
 
 def _style(text: str, name: str, start: int, at: int, op: str) -> str:
@@ -644,6 +665,9 @@ def _closing(text: str, at: int, quote: str) -> int | None:
         backslashes = 0
         while found - backslashes > at and text[found - backslashes - 1] == "\\":
             backslashes += 1
+        if quote == "'" and found > at and text.startswith("''", found):
+            position = found + 2  # YAML and SQL double a quote within quotes
+            continue
         if backslashes % 2 == 0 or quote[0] == "\\":
             return found
         position = found + 1
