@@ -18,6 +18,7 @@ from gateway.redaction.detectors import providers, secrets
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import RULES, Detector
 from gateway.redaction.policy import load_policy
+from gateway.redaction.tokens import Tokenizer
 
 SETS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "redaction"
 KINDS = {
@@ -266,6 +267,22 @@ def test_every_rule_takes_linear_time_on_hostile_text(detector: Detector) -> Non
                 assert longer / long < 10, (type(rule).__name__, unit, "growth", longer / long)
                 per_byte = longer / large / plain
                 assert per_byte < DEAREST, (type(rule).__name__, unit, "per byte", per_byte)
+
+
+def test_many_tokens_among_many_values_cost_in_proportion(detector: Detector) -> None:
+    token = Tokenizer(b"k" * 32, "r").token("EMAIL", "a@b.example")
+
+    def seconds(pairs: int) -> float:
+        text = f"{token} jane@corp.example " * pairs
+        best = 10.0
+        for _ in range(3):
+            started = time.process_time()
+            found = detector.find(text)
+            best = min(best, time.process_time() - started)
+        assert len(found) == pairs
+        return best
+
+    assert seconds(2400) / seconds(300) < 20
 
 
 def test_every_rule_family_is_in_the_engine() -> None:

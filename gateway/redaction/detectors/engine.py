@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -113,7 +114,13 @@ class Detector:
         spans = resolve(found)
         if "[" not in text:
             return spans
-        return cut_out(spans, [match.span() for match in TOKEN.finditer(text)], text)
+        tokens = [match.span() for match in TOKEN.finditer(text)]
+        starts, ends = [start for start, _ in tokens], [end for _, end in tokens]
+        pieces: list[Span] = []
+        for span in spans:  # only the tokens it touches: a long text may hold thousands of each
+            near = tokens[bisect_right(ends, span.start) : bisect_left(starts, span.end)]
+            pieces += cut_out([span], near, text)
+        return pieces
 
 
 def _through_escapes(text: str, rules: Iterable[Rule]) -> Iterator[Span]:

@@ -371,8 +371,14 @@ class SecretRule(Rule):
             value = value if _DSN_USER.fullmatch(user) else ""
             if colon and len(value) > 1 and not self._is_placeholder("", value):
                 yield Span(at - len(value), at, "SECRET", 0.85, "url")
+        sign = text.find("@")
         at = text.find("://")
-        while at >= 0:
+        while at >= 0 <= sign:
+            if sign < at:
+                sign = text.find("@", at)
+            if sign - at > _USERINFO_REACH:
+                at = text.find("://", max(at + 3, sign - _USERINFO_REACH))
+                continue
             match = _USERINFO.match(text, at + 3)
             if match is not None and not self._is_placeholder("", match["password"]):
                 value = match["password"]
@@ -432,6 +438,8 @@ _PASSWORD_WORDS: Final = (
 _WORD_GLUE: Final = re.compile(
     r"[ \t]{0,2}(?:(?:is|ist|est|es|è|je|to|είναι|on|är|er|jest|lautet)[ \t]|[:=])[ \t]{0,3}[\"'`]?"
 )
+#: How far behind `://` a user and a password may reach.
+_USERINFO_REACH: Final = 400
 _DSN_REACH: Final = 160
 _DSN_USER: Final = re.compile(r"[^:/@]{0,30}[\w.\-]{1,64}")
 _USERINFO: Final = re.compile(
@@ -445,7 +453,7 @@ _PLACEHOLDER: Final = re.compile(
     r"dummy|fake|mock|test|todo|fixme|redacted|placeholder)[_\- ](?:[A-Za-z]+[_\- ])*"
     r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|code)s?\Z|"
     r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|ref|projects):|projects/[\w-]{1,60}/|"
-    r"(?:process\.env|os\.environ|settings|self|this|var|local|secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
+    r"lambda\b|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
     re.IGNORECASE,
 )
 _CODE: Final = re.compile(
