@@ -7,15 +7,27 @@ that the verbs agents call many times a day start fast.
 
 from __future__ import annotations
 
-import io
-import re
-import sys
-from collections.abc import Sequence
-from typing import Annotated, Final
+import signal
+import threading
 
-import typer
+# Ctrl-C while this loads ends the program like any other, without a traceback.
+_QUIET = (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+)
+if _QUIET:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from deck.cli import (
+import io  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from typing import Annotated, Final  # noqa: E402
+
+import typer  # noqa: E402
+
+from deck.cli import (  # noqa: E402
     checkpoints,
     demo,
     doctor,
@@ -27,7 +39,7 @@ from deck.cli import (
     sessions,
     work,
 )
-from shared import __version__
+from shared import __version__  # noqa: E402
 
 __all__ = ["main"]
 
@@ -37,6 +49,9 @@ _SWITCH: Final = re.compile(
     r"(--(?:sphragis|detach|headless|resume|done|all|json|yes|force|auto))="
     r"(1|t|T|true|TRUE|True|0|f|F|false|FALSE|False)"
 )
+
+#: Set it to get the traceback of a fault of ours.
+DEBUG_ENV: Final = "CHORAGOS_DEBUG"
 
 _app = typer.Typer(
     name="choragos",
@@ -72,6 +87,9 @@ def _version() -> None:
 for _group in (init, doctor, serve, work, gates, live, report, checkpoints, sessions, demo):
     _group.register(_app)
 
+if _QUIET:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
@@ -86,11 +104,19 @@ def main() -> None:
     except Exception as wrong:
         # The class of a usage error has moved between releases of typer; its method has not.
         sentence = getattr(wrong, "format_message", None)
-        if sentence is None:
+        if sentence is None and os.environ.get(DEBUG_ENV):
             raise
-        typer.echo(f"error: {sentence()}", err=True)
+        typer.echo(f"error: {sentence() if sentence else _unexpected(wrong)}", err=True)
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _unexpected(fault: Exception) -> str:
+    if isinstance(fault, OSError) and fault.strerror:
+        where = f"{fault.filename}: " if fault.filename else ""
+        return f"{where}{fault.strerror}"
+    kind = type(fault).__name__
+    return f"choragos has failed ({kind}); set {DEBUG_ENV}=1 and run it again to see where"
 
 
 def with_plain_flags(arguments: Sequence[str]) -> list[str]:

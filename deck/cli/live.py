@@ -7,8 +7,11 @@ the session to work.
 from __future__ import annotations
 
 import json
+import sys
+import termios
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +22,7 @@ from deck.protocol import Command, Verb
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
 _STATE_STYLE: Final = {
     "working": "green",
@@ -38,6 +42,14 @@ _STATE_STYLE: Final = {
     "refused": "red",
 }
 _TASKS_SHOWN: Final = 30
+#: A live view on a low terminal shows at least so many tasks and lets the terminal cut the rest.
+_TASKS_LEAST: Final = 3
+#: Lines of the live view that are neither a role, a task nor a note: titles, rules, hint.
+_FRAME_LINES: Final = 9
+#: States in which nothing more happens: the first to give way when there is no room.
+_OVER: Final = frozenset({"reported", "refused"})
+_TEXTS: Final = ("task", "note")
+_WIDEST: Final = {"role": 20, "from": 14}
 FINISH_SECONDS: Final = 1.0
 
 
@@ -57,15 +69,26 @@ def board(as_json: Json = False) -> None:
     Console().print(render(status))
 
 
-def render(status: Mapping[str, Any]) -> RenderableType:
-    """Return the board of one `status` answer."""
+def render(status: Mapping[str, Any], tasks_shown: int = _TASKS_SHOWN) -> RenderableType:
+    """Return the board of one `status` answer, with at most so many tasks."""
     from rich.console import Group
 
     parts: list[RenderableType] = [_header(status), _roles(status)]
     if status["tasks"]:
-        parts.append(_tasks(status))
-    parts += _notes(status)
+        parts.append(_tasks(status, tasks_shown))
+    parts += _notes(status, tasks_shown)
     return Group(*parts)
+
+
+def render_live(status: Mapping[str, Any], height: int) -> RenderableType:
+    """Return the board for a terminal of `height` lines: what waits for a person stays in sight."""
+    from rich.console import Group
+    from rich.text import Text
+
+    hint = Text("Ctrl-C stops the session and its agents", "dim")
+    taken = _FRAME_LINES + len(status["roles"]) + len(_notes(status, _TASKS_SHOWN))
+    room = min(max(height - taken, _TASKS_LEAST), _TASKS_SHOWN)
+    return Group(render(status, room), hint)
 
 
 class LiveBoard(threading.Thread):
@@ -94,13 +117,33 @@ class LiveBoard(threading.Thread):
 
     def run(self) -> None:
         """The thread's work."""
+        from rich.console import Console
         from rich.live import Live
 
-        with Live(render(self._status), auto_refresh=False) as view:
+        console = Console()
+        with _no_echo(), Live(console=console, auto_refresh=False) as view:
             while not self._over:
+                view.update(render_live(self._status, console.height), refresh=True)
                 self._changed.wait()
                 self._changed.clear()
-                view.update(render(self._status), refresh=True)
+            view.update(render(self._status), refresh=True)
+
+
+@contextmanager
+def _no_echo() -> Iterator[None]:
+    """Keys pressed meanwhile, `^C` among them, must not be drawn into the board."""
+    try:
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+    except (OSError, ValueError, AttributeError, termios.error):
+        yield
+        return
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    try:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, quiet)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def _header(status: Mapping[str, Any]) -> RenderableType:
@@ -120,52 +163,74 @@ def _header(status: Mapping[str, Any]) -> RenderableType:
 
 
 def _roles(status: Mapping[str, Any]) -> RenderableType:
-    from rich.table import Table
-
     from deck.pricing import format_tokens
 
-    table = Table("role", "state", "pid", "waiting", "tokens", "cost", "note", expand=False)
+    rows = []
     usage = {row["role"]: row for row in status["usage"]}
     for role in status["roles"]:
         used = usage.get(role["name"], {})
         up = sum(used.get(key, 0) for key in ("in", "cache_creation", "cache_read"))
         tokens = f"↑{format_tokens(up)} ↓{format_tokens(used.get('out', 0))}"
-        table.add_row(
-            _plain(role["name"]),
-            _state(role["state"]),
-            str(role["pid"] or "-"),
-            str(role["waiting"] or "-"),
-            tokens if up or used.get("out") else "-",
-            _cost(used.get("cost_usd")),
-            _plain(role["question"] or role["exit"] or role["held"]),
+        rows.append(
+            (
+                _plain(role["name"]),
+                _state(role["state"]),
+                _plain(str(role["pid"] or "-")),
+                _plain(str(role["waiting"] or "-")),
+                _plain(tokens if up or used.get("out") else "-"),
+                _plain(_cost(used.get("cost_usd"))),
+                _plain(role["question"] or role["exit"] or role["held"]),
+            )
         )
-    return table
+    return _table(("role", "state", "pid", "queue", "tokens", "cost", "note"), rows)
 
 
-def _tasks(status: Mapping[str, Any]) -> RenderableType:
-    from rich.table import Table
-
-    table = Table("id", "role", "state", "from", "age", "task", "note", expand=False)
-    for task in status["tasks"][-_TASKS_SHOWN:]:
-        table.add_row(
-            task["id"],
+def _tasks(status: Mapping[str, Any], room: int) -> RenderableType:
+    rows = [
+        (
+            _plain(task["id"]),
             _plain(task["role"]),
             _state(task["state"]),
             _plain(task["from"]),
-            _age(task["at"]),
+            _plain(_age(task["at"])),
             _plain(task["label"]),
             _plain(task["reason"] or task.get("question", "")),
         )
+        for task in _shown(status["tasks"], room)
+    ]
+    return _table(("id", "role", "state", "from", "age", "task", "note"), rows)
+
+
+def _shown(tasks: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:
+    """Return the tasks there is room for, oldest first: what is over gives way to what is not."""
+    surplus = max(len(tasks) - room, 0)
+    gone = {row["id"] for row in [row for row in tasks if row["state"] in _OVER][:surplus]}
+    return [row for row in tasks if row["id"] not in gone][-room:]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> RenderableType:
+    """One line a row. Texts share what the other columns leave and are cut; `--json` has all."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for index, name in enumerate(columns):
+        widest = max([len(name), *(row[index].cell_len for row in rows)])
+        limit = _WIDEST.get(name, widest)
+        # Only a column without a width of its own gives way on a narrow terminal.
+        table.add_column(name, width=None if name in _TEXTS else min(widest, limit))
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _notes(status: Mapping[str, Any]) -> list[RenderableType]:
+def _notes(status: Mapping[str, Any], tasks_shown: int) -> list[RenderableType]:
     from rich.text import Text
 
     said: list[tuple[str, str]] = []
-    hidden = len(status["tasks"]) - _TASKS_SHOWN
+    hidden = len(status["tasks"]) - tasks_shown
     if hidden > 0:
-        said.append((f"{hidden} earlier tasks not shown; --json has all", "dim"))
+        said.append((f"{hidden} more task(s); `choragos board --json` has all", "dim"))
     said += [
         (f"{gate['id']} waits: choragos approve {gate['id']}  ({gate['label']})", "yellow")
         for gate in status["gates"]
@@ -181,17 +246,18 @@ def _notes(status: Mapping[str, Any]) -> list[RenderableType]:
     return [Text(line, style) for line, style in said]
 
 
-def _state(name: str) -> RenderableType:
+def _state(name: str) -> Text:
     from rich.text import Text
 
     return Text(name, _STATE_STYLE.get(name, ""))
 
 
-def _plain(text: str) -> RenderableType:
+def _plain(text: str) -> Text:
     """Text from agents is shown as it is, never read as markup."""
     from rich.text import Text
 
-    return Text("".join(c if c.isprintable() else " " for c in text))
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return Text(shown, no_wrap=True, overflow="ellipsis")
 
 
 def _cost(amount: float | None) -> str:
