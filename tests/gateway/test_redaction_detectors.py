@@ -198,6 +198,9 @@ FOUND = [
     ("SECRET", "const secret = process.env.JWT_SECRET || '«supers3cr3tjwt»';"),
     ("SECRET", "password: '«it''s4secret»'"),
     ("SECRET", 'ConvertTo-SecureString "«Pa55w0rd!»" -AsPlainText -Force'),
+    ("SECRET", "export SMTP_PASS=«sYxwBBNFygd»"),
+    ("SECRET", "setenv DB_PASSWORD «coralfoxes»"),
+    ("SECRET", 'process.env.OPENWEATHER_KEY = "«0CFgNlt1vxbavEb9tOVlqxfm»"'),
     ("APIKEY", "AKIAQ3EGRZ7L5T2NVBXM,«5H6Tmu6LmSflS9826/p5avZZP8R4c9nhcu0G8N+7»"),
 ]
 
@@ -528,6 +531,16 @@ def test_values_side_by_side_are_told_apart(detector: Detector) -> None:
         ("CARD", "4242 4242 4242 4242"),
         ("PHONE", "415-555-2671"),
         ("CARD", "3782 822463 10005"),
+    ]
+
+
+@pytest.mark.parametrize("first", ["password: None", "token = get()", "secret the", "api_key=$X"])
+def test_a_name_without_a_secret_does_not_hide_the_next_one(detector: Detector, first: str) -> None:
+    text = f"{first}\npwd=coral7fox\nAPI_TOKEN=aZ9bY8cX7dW6eV5\nthe password is Orchid1579!"
+    assert [value for _, value in marked(detector, text)] == [
+        "coral7fox",
+        "aZ9bY8cX7dW6eV5",
+        "Orchid1579!",
     ]
 
 

@@ -149,7 +149,7 @@ class SecretRule(Rule):
         hits += _keys(source)
         hits.sort()
         done = -1
-        seen: set[str] = set()
+        seen: set[_Window] = set()
         for at in hits:
             if at < done:
                 continue
@@ -167,7 +167,7 @@ class SecretRule(Rule):
                 yield span
 
     def _value_after(
-        self, text: str, name: str, end: int, start: int, seen: set[str]
+        self, text: str, name: str, end: int, start: int, seen: set[_Window]
     ) -> Span | None:
         """`seen`: what was judged to be no secret before in this text, where lines repeat."""
         inside = _inside_element(text, end, start)
@@ -187,8 +187,15 @@ class SecretRule(Rule):
         called = glue.re is _CALL
         if called and text[max(0, start - 2) : start - 1] not in ("(", "["):
             return None
-        if groups.get("arg") is not None and not _is_option(text, start, name):
-            return self._spoken(text, name, end, start)
+        if groups.get("arg") is not None:
+            window = _window(text, start, end)
+            if window in seen:
+                return None
+            if not _is_option(text, start, name):
+                span = self._spoken(text, name, end, start)
+                if span is None:
+                    seen.add(window)
+                return span
         if quote:
             return self._quoted(text, name, at, quote, chosen=called)
         if glue.re is _PAIR:
@@ -196,11 +203,11 @@ class SecretRule(Rule):
         return self._unquoted_once(text, name, (start, at), groups.get("op") or " ", seen)
 
     def _unquoted_once(
-        self, text: str, name: str, where: tuple[int, int], op: str, seen: set[str]
+        self, text: str, name: str, where: tuple[int, int], op: str, seen: set[_Window]
     ) -> Span | None:
         """`where`: where the name starts and where the value does."""
         start, at = where
-        window = text[max(0, start - _FIELD_REACH) : at + _JUDGED + 1]
+        window = _window(text, start, at)
         if window in seen:
             return None
         span = self._unquoted(text, name, start, at, op)
@@ -274,16 +281,21 @@ class SecretRule(Rule):
         if match is None:
             return None
         value = _read(match, style, whole=name.isupper() and op == "=" and glued)
-        if op == " " and value.isalpha() and value.islower() and not _is_random(value):
+        if (
+            op == " "
+            and not name.isupper()
+            and value.isalpha()
+            and value.islower()
+            and not _is_random(value)
+        ):
             return None  # `the --password option`
         after = text[at + len(value) : at + len(value) + 1]
         if not value or (
             style != "open" and _is_variable(name, value, after, glued=glued and op == "=")
         ):
             return None
-        if not self._is_secret(
-            name, value, quoted=False, strict=style == "code", data=style == "open"
-        ):
+        data = style == "open" or (style == "line" and op == "=" and glued and name.isupper())
+        if not self._is_secret(name, value, quoted=False, strict=style == "code", data=data):
             return None
         end = at + len(value)
         rest = shape.match(text, end) if len(value) >= _JUDGED else None
@@ -332,7 +344,8 @@ class SecretRule(Rule):
             return _is_quoted_secret(name, value, password=password)
         if data:
             return _is_data_secret(name, value, password=password)
-        if _is_code(value) and not _is_long_random(value):
+        random = _is_random if password and not strict else _is_long_random
+        if _is_code(value) and not random(value):
             return False
         if strict:
             return _dense(value) or (password and _is_chosen(value))
@@ -541,7 +554,7 @@ def _is_secret_name(name: str) -> bool:
 
 def _is_any_secret_name(name: str) -> bool:
     return _is_secret_name(name) or (
-        name.endswith(_CAPITAL_HINT) and _CAPITAL_NAME.match(name[-_NAME_END:]) is not None
+        name.endswith(_CAPITAL_HINT) and _CAPITAL_NAME.match(name.rpartition(".")[2]) is not None
     )
 
 
@@ -602,6 +615,15 @@ _STATEMENT: Final = re.compile(r"\b(?:create|alter|grant)\b", re.IGNORECASE)
 _DOTTED: Final = re.compile(r"[A-Za-z]+(?:[._][A-Za-z]+)+")
 _CALLED: Final = re.compile(r"[\w.$:>-]{1,80}\(")
 _ENV_LINE: Final = re.compile(r"[ \t>#+-]{0,20}(?:(?:export|set|ENV|ARG) )?")
+
+
+#: Where a name and its value stand in a stretch of text, and the stretch: all that is judged.
+_Window = tuple[int, int, str]
+
+
+def _window(text: str, start: int, at: int) -> _Window:
+    floor = max(0, start - _FIELD_REACH)
+    return start - floor, at - start, text[floor : at + _JUDGED + 1]
 
 
 def _inside_element(text: str, end: int, start: int) -> int | None:
