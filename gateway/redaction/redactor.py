@@ -10,9 +10,10 @@ parts in which there are none, because agents send the whole conversation again 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from gateway.redaction.policy import Action, Opaque, Policy
 from gateway.redaction.spans import Span
@@ -70,6 +71,25 @@ class SpanCache:
         self._young[key] = tuple(spans)
 
 
+def _faster() -> Callable[[bytes], Any]:
+    """Of two hashes equally good for marks, which live in this process only, the faster one here:
+    SHA-256 where the processor knows it (twice as fast), else BLAKE2b."""
+
+    def seconds(make: Callable[[bytes], Any]) -> float:
+        times: list[float] = []
+        for _ in range(5):
+            began = time.perf_counter()
+            make(bytes(16_384)).digest()
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    made: tuple[Callable[[bytes], Any], ...] = (hashlib.sha256, hashlib.blake2b)
+    return min(made, key=seconds)
+
+
+_HASH: Final = _faster()
+
+
 class Redactor:
     """One call's redaction. Not shared between calls; `cache` may be.
 
@@ -94,7 +114,7 @@ class Redactor:
         key = hashlib.sha256(
             "\0".join((rules, policy.digest, scope)).encode("utf-8", "surrogatepass")
         ).digest()
-        self._marks = hashlib.blake2b(digest_size=16, key=key)
+        self._marks = _HASH(key)
         #: Finds and notes so far, those that change nothing included: while it stays the same,
         #: nothing was found.
         self.touched = 0
@@ -152,7 +172,7 @@ class Redactor:
         mark = self._marks.copy()
         mark.update(b"%s %d\0%s" % (kind, len(raw), raw))
         mark.update(content)
-        return mark.digest()
+        return bytes(mark.digest()[:16])
 
     def _find(self, s: str, name: str | None) -> list[Span]:
         return self._finder.find(s) if name is None else self._finder.find_value(name, s)

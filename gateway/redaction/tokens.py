@@ -36,6 +36,9 @@ TOKEN: Final = re.compile(
 #: What the beginning of a token looks like, to the end of the text (see `restore`).
 TOKEN_BEGINNING: Final = re.compile(rf"\[(?:[A-Z][A-Z_]{{0,31}}(?:(?<=_){_BODY}{{1,16}})?)?\Z")
 
+#: Two characters for each ten bits.
+_PAIRS: Final = tuple(a + b for a in ALPHABET for b in ALPHABET)
+
 _DOMAIN: Final = b"choragos token v1"
 
 
@@ -78,4 +81,4 @@ def _framed(part: bytes) -> bytes:
 
 def _encode(digest: bytes) -> str:
     bits = int.from_bytes(digest[:10], "big")
-    return "".join(ALPHABET[(bits >> shift) & 31] for shift in range(75, -1, -5))
+    return "".join([_PAIRS[(bits >> shift) & 1023] for shift in range(70, -1, -10)])

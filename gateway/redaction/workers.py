@@ -51,6 +51,8 @@ MAX_WORKERS: Final = 8
 #: Calls and bytes a worker may hold, so that the next small call is there when one is done.
 AHEAD_JOBS: Final = 4
 AHEAD_BYTES: Final = 64 * 1024
+#: Room in a worker's pipe: most bodies go through it without a wait for the other side.
+_PIPE_BYTES: Final = 1 << 20
 #: Answers' heads above this many bytes are parsed in a thread: about a millisecond each.
 _LARGE_HEAD: Final = 256 * 1024
 #: Wait before a worker that died early is started again, doubling up to the second figure.
@@ -445,6 +447,8 @@ def _outcome(head: bytes, body: bytes) -> ScanResult | ScanRefused:
 def _spawn() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a worker; return it and our end of its pipe. Raises OSError."""
     ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PIPE_BYTES)
     with theirs:
         try:
             process = _interpreter(theirs)
