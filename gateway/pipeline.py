@@ -234,18 +234,18 @@ class Pipeline:
     ) -> ScanResult:
         foreign = unreadable(headers)
         self._check_headers(foreign)
+        encoding = ",".join(request.headers.getall("content-encoding", []))
         try:
+            vouched = await self._parts.vault.vouched(call.scope)
+            if vouched and not may_hold_signed(body, encoding):
+                vouched = []
             job = ScanJob(
                 wire=call.wire,
                 body=body,
-                content_encoding=",".join(request.headers.getall("content-encoding", [])),
+                content_encoding=encoding,
                 scope=call.scope,
                 extra={name: value for name, value in headers.items() if name not in foreign},
-                vouched=(
-                    await self._parts.vault.vouched(call.scope)
-                    if may_hold_signed(body, request.headers.get("content-encoding", ""))
-                    else []
-                ),
+                vouched=vouched,
             )
             scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
         except ScanRefused as refused:
