@@ -223,7 +223,8 @@ def _by_context(text: str, run: re.Match[str], written: str, digits: str) -> flo
     spoken = _is_spoken_of(text[max(0, start - _REACH) : start]) or (
         _WORDS_AFTER.match(text, end) is not None
     )
-    beside = not spoken and _EMAIL_BEFORE.search(text, max(0, start - _EMAIL_REACH), start)
+    sign = -1 if spoken else text.rfind("@", max(0, start - _EMAIL_REACH), start)
+    beside = sign >= 0 and _EMAIL_BEFORE.match(text, sign, start) is not None
     if not spoken and not beside:
         return 0.0
     if len(digits) > 13 or (len(digits) in (10, 13) and digits == written and digits[0] == "1"):

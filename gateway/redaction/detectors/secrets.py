@@ -748,7 +748,7 @@ def _scheme_only(value: str) -> bool:
     return scheme is not None and " " not in value[scheme.end() :]
 
 
-_WHOLE_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,60}\([^()]{0,60}\)")
+_WHOLE_CALL: Final = re.compile(r"\[[^\]]{2,80}\][+*]|[A-Za-z_][\w.]{0,60}\([^()]{0,60}\)")
 
 
 def _is_expression(value: str) -> bool:
