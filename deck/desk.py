@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from deck import briefs
 from deck.board import Entry, Op, State, Task, TaskState
@@ -31,6 +32,10 @@ from shared.paths import private_dir, state_dir
 
 if TYPE_CHECKING:
     from deck.seats import Seat
+
+
+#: What the ledger of a deck is called, before the session's id.
+ORIGIN: Final = "choragos.local/deck/"
 
 
 @dataclass(slots=True)
@@ -56,9 +61,12 @@ class Desk:
         _keep_out_of_git(project)
         events = EventLog(project / "logs" / "events.log")
         keys = private_dir(state_dir("choragos", environ) / "keys" / paths.id)
-        journal = Journal.open(
-            project / "ledger", keys=keys, origin=f"choragos.local/deck/{paths.id}"
-        )
+        origin = f"{ORIGIN}{paths.id}"
+        aside = _set_aside_foreign(project / "ledger", origin)
+        if aside is not None:
+            reason = "this project was moved or copied here from another directory"
+            events.write("WARN", "ledger set aside", dir=str(aside), reason=reason)
+        journal = Journal.open(project / "ledger", keys=keys, origin=origin)
         try:
             texts = TextStore(project / "texts", keys)
         except BaseException:
@@ -181,6 +189,24 @@ class Desk:
         """Close journal and event log. Blocks."""
         self.journal.close()
         self.events.close()
+
+
+def _set_aside_foreign(ledger: Path, origin: str) -> Path | None:
+    """Move away, whole and still verifiable, the ledger that a deck of another directory began.
+
+    A ledger is of one place: going on with a copy would give one log two histories. Returns where
+    it is now, or None if there was nothing of the kind.
+    """
+    try:
+        began = str(json.loads((ledger / "log.json").read_bytes())["origin"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if began == origin or not began.startswith(ORIGIN):
+        return None
+    name = briefs.safe_name(began.removeprefix(ORIGIN))
+    aside = ledger.with_name(f"ledger-of-{name}-{time.time_ns() // 1000}")
+    ledger.rename(aside)
+    return aside
 
 
 def _keep_out_of_git(project: Path) -> None:

@@ -88,7 +88,10 @@ async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] |
                 await _until_stopped(session, board)
         finally:
             await session.stop()
-    except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError, OSError) as error:
+    except OSError as error:
+        _say(f"error: {error.filename or 'the deck'}: {error.strerror or type(error).__name__}")
+        return 1
+    except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError) as error:
         _say(f"error: {error}")
         return 1
     except Exception:

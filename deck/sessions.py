@@ -7,7 +7,6 @@ crash releases it. `deck.server` claims, the CLI looks up.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -90,6 +89,15 @@ def paths_for(directory: str, environ: Mapping[str, str] = os.environ) -> Sessio
         sidecar=base / f"{name}.json",
         lock=base / f"{name}.lock",
     )
+
+
+def control_socket(paths: SessionPaths, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the session of a directory listens: a deck that was started with
+    `CHORAGOS_SOCK` is found without it too, by its sidecar."""
+    if environ.get(SOCKET_ENV) or paths.socket.exists():
+        return paths.socket
+    sidecar = read_sidecar(paths.sidecar)
+    return sidecar.socket if sidecar is not None else paths.socket
 
 
 def exchange(path: Path, command: Command, seconds: float = EXCHANGE_SECONDS) -> dict[str, object]:
@@ -195,7 +203,8 @@ def live_sessions(environ: Mapping[str, str] = os.environ) -> list[Sidecar]:
         sidecar = read_sidecar(path)
         if sidecar is not None and is_alive(sidecar.socket):
             found.append(sidecar)
-        elif sidecar is None or not _process_exists(sidecar.pid):
+        else:
+            # A deck whose socket was cleaned away writes both anew.
             path.unlink(missing_ok=True)
     return sorted(found, key=lambda sidecar: sidecar.started)
 
@@ -246,15 +255,6 @@ def _already(paths: SessionPaths) -> str:
         f"a session already runs for this directory{who}; look at it with `choragos board` or "
         "stop it with `choragos kill`"
     )
-
-
-def _process_exists(pid: int) -> bool:
-    with contextlib.suppress(PermissionError):
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return False
-    return True
 
 
 def _read_line(connection: socket.socket) -> bytes:

@@ -18,7 +18,7 @@ import typer
 
 from deck.cli.failure import fail
 from deck.protocol import Command, Verb
-from deck.sessions import NoSession, SessionError, SessionPaths, exchange
+from deck.sessions import NoSession, SessionError, SessionPaths, control_socket, exchange
 
 #: A gateway may take 30 s to come up before roles are started.
 DETACH_SECONDS: Final = 90.0
@@ -65,7 +65,7 @@ def serve(
 def _detach(paths: SessionPaths, arguments: list[str]) -> None:
     log = Path(paths.directory) / _LOGS / "server.log"
     try:
-        exchange(paths.socket, Command(Verb.PING))
+        exchange(control_socket(paths), Command(Verb.PING))
     except NoSession:
         pass
     except SessionError as error:

@@ -20,6 +20,7 @@ from deck.protocol import Command, Verb
 from deck.sessions import (
     SessionError,
     Sidecar,
+    control_socket,
     exchange,
     is_alive,
     live_sessions,
@@ -65,7 +66,7 @@ def kill(
     try:
         paths = paths_for(working_directory())
         sidecar = read_sidecar(paths.sidecar)
-        _shutdown(paths.socket, sidecar)
+        _shutdown(control_socket(paths), sidecar)
     except SessionError as error:
         fail(error)
     typer.echo("session stopped")

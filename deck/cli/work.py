@@ -16,7 +16,13 @@ import typer
 from deck import briefs
 from deck.cli.failure import fail
 from deck.protocol import Command, Verb
-from deck.sessions import SessionError, exchange, paths_for, working_directory
+from deck.sessions import (
+    SessionError,
+    control_socket,
+    exchange,
+    paths_for,
+    working_directory,
+)
 
 TOKEN_ENV = "CHORAGOS_ROLE_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -102,7 +108,7 @@ def send(command: Command) -> dict[str, Any]:
 
     try:
         command = replace(command, token=os.environ.get(TOKEN_ENV, ""), reads_ack=True)
-        ack = exchange(paths_for(working_directory()).socket, command)
+        ack = exchange(control_socket(paths_for(working_directory())), command)
     except SessionError as error:
         fail(error)
     if ack.get("status") == "error":

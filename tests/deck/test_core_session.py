@@ -678,6 +678,60 @@ def test_a_project_with_packages_named_like_ours_runs_none_of_its_code(rig: Deck
     assert not (rig.dir / "ran").exists()
 
 
+@pytest.mark.parametrize("how", ["moved", "copied"])
+def test_a_project_that_was_moved_or_copied_begins_a_ledger_of_its_own(
+    rig: DeckRig, how: str
+) -> None:
+    pair(rig, "report")
+    rig.serve()
+    rig.cli("delegate", "--to", "coder", "--task", "x")
+    rig.wait_task("T1", "reported")
+    rig.cli("kill")
+    there = rig.dir.with_name("elsewhere")
+    if how == "moved":
+        rig.dir.rename(there)
+    else:
+        shutil.copytree(rig.dir, there)
+    rig.dir = there
+    rig.serve()
+    assert rig.delegate("coder", "y")["id"] == "T1"
+    assert 'msg="ledger set aside"' in rig.events()
+    (old,) = rig.state_dir.glob("ledger-of-*")
+    assert verify_path(old).exit_code == 0
+    rig.cli("kill")
+    assert verify_path(rig.state_dir / "ledger").exit_code == 0
+
+
+def test_a_session_on_another_socket_is_found_without_naming_it(rig: DeckRig) -> None:
+    pair(rig)
+    own = str(rig.short / "own.sock")
+    assert rig.cli("serve", "--detach", "--no-sphragis", CHORAGOS_SOCK=own).returncode == 0
+    assert rig.cli("delegate", "--to", "coder", "--task", "x").returncode == 0
+    assert "already runs" in rig.cli("serve", "--detach", "--no-sphragis").stderr
+    assert rig.cli("kill").stdout == "session stopped\n"
+
+
+def test_every_stale_sidecar_is_deleted_by_ls(rig: DeckRig) -> None:
+    """A process that has the pid by now does not make a session live."""
+    folder = rig.paths.sidecar.parent
+    for name, pid in (("aaaaaaaa", os.getpid()), ("bbbbbbbb", 2**22 + 1), ("cccccccc", "x")):
+        text = {"pid": pid, "dir": "/w", "started": "2026-01-01T00:00:00.123456789Z"}
+        (folder / f"{name}.json").write_text(json.dumps({**text, "socket": f"{folder}/no.sock"}))
+    (folder / "dddddddd.json").write_text("{")
+    assert rig.cli("ls").stdout == "no running sessions\n"
+    assert list(folder.glob("*.json")) == []
+
+
+def test_a_file_where_the_decks_directory_should_be_is_named(rig: DeckRig) -> None:
+    pair(rig)
+    rig.state_dir.touch()
+    for arguments in (("serve", "--no-sphragis"), ("serve", "--detach", "--no-sphragis")):
+        done = rig.cli(*arguments)
+        assert done.returncode == 1
+        assert str(rig.state_dir) in done.stderr
+        assert "Errno" not in done.stderr
+
+
 def test_git_sees_nothing_of_the_decks_own_files(rig: DeckRig) -> None:
     rig.git()
     pair(rig, "report")
