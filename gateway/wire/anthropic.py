@@ -297,7 +297,7 @@ class _RequestWalk:
     def fields(self, node: dict[str, Any], place: Location) -> dict[str, Any]:
         """Redact an object of the API's schema; unknown members are free-form data."""
         members: list[tuple[str, Any]] = []
-        same = True
+        same, renamed = True, False
         for position, (name, value) in enumerate(node.items()):
             key = name if name in _FIELDS else self._scan.key(name)
             if isinstance(value, str):
@@ -307,8 +307,11 @@ class _RequestWalk:
             else:
                 scanned = self._field(name, value, place.key(name, position))
             members.append((key, scanned))
-            same = same and scanned is value and key == name
-        return node if same else dict(distinct_keys(node, members))
+            same = same and scanned is value
+            renamed = renamed or key != name
+        if renamed:
+            return dict(distinct_keys(node, members))
+        return node if same else dict(members)
 
     def _field(self, name: str, value: Any, place: Location) -> Any:
         if name in _FREE:

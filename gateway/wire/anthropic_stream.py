@@ -67,8 +67,10 @@ def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
     """Return a block's readable signed text and its seal, or None when it has not both."""
     kind = block.get("type")
     text = block.get(SIGNED_TEXT[kind]) if isinstance(kind, str) and kind in SIGNED_TEXT else None
+    if not isinstance(text, str) or not text:
+        return None
     seal = next((block[name] for name in _SEALS if is_blob(block.get(name))), None)
-    return (text, seal) if isinstance(text, str) and text and seal is not None else None
+    return (text, seal) if seal is not None else None
 
 
 class _Run:
