@@ -45,7 +45,7 @@ _TASKS_SHOWN: Final = 30
 #: A live view on a low terminal shows at least so many tasks and lets the terminal cut the rest.
 _TASKS_LEAST: Final = 3
 #: Lines of the live view that are neither a role, a task nor a note: titles, rules, hint.
-_FRAME_LINES: Final = 9
+_FRAME_LINES: Final = 11
 #: States in which nothing more happens: the first to give way when there is no room.
 _OVER: Final = frozenset({"reported", "refused"})
 _TEXTS: Final = ("task", "note")
@@ -73,10 +73,11 @@ def render(status: Mapping[str, Any], tasks_shown: int = _TASKS_SHOWN) -> Render
     """Return the board of one `status` answer, with at most so many tasks."""
     from rich.console import Group
 
-    parts: list[RenderableType] = [_header(status), _roles(status)]
+    parts: list[RenderableType] = [_header(status), "", _roles(status)]
     if status["tasks"]:
-        parts.append(_tasks(status, tasks_shown))
-    parts += _notes(status, tasks_shown)
+        parts += ["", _tasks(status, tasks_shown)]
+    if notes := _notes(status, tasks_shown):
+        parts += ["", *notes]
     return Group(*parts)
 
 
@@ -241,9 +242,12 @@ def _notes(status: Mapping[str, Any], tasks_shown: int) -> list[RenderableType]:
         for report in status["reports"]
         if report["state"] == "kept"
     ]
+    notes: list[RenderableType] = [
+        Text(line, style, no_wrap=True, overflow="ellipsis") for line, style in said
+    ]
     if status["journal"]["failure"]:
-        said.append((f"ledger: {status['journal']['failure']}", "bold red"))
-    return [Text(line, style) for line, style in said]
+        notes.append(Text(f"ledger: {status['journal']['failure']}", "bold red"))
+    return notes
 
 
 def _state(name: str) -> Text:
