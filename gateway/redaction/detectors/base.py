@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from presidio_analyzer import EntityRecognizer, RecognizerResult
 
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
+
+#: Stands for each character of a token in the text rules see: no letter, digit, blank or sign.
+HIDDEN: Final = "\ue000"
 
 
 class Source:

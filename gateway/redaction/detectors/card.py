@@ -12,11 +12,14 @@ from typing import ClassVar, Final
 
 from stdnum import luhn
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.spans import Span
 
-#: A run of digit groups, as long as people write rows of them.
-_RUN: Final = re.compile(r"\d(?<![\w.]\d)\d{0,18}(?:[ -]\d{1,7}){0,60}(?![\w])")
+#: A run of digit groups, as long as people write rows of them. Letters of scripts that write no
+#: blanks between words may touch it.
+_RUN: Final = re.compile(
+    r"\d(?<![A-Za-z0-9_]\d)(?<![A-Za-z0-9_]\.\d)\d{0,18}(?:[ -]\d{1,7}){0,60}(?![A-Za-z\d_])"
+)
 
 #: How issuers group the digits in print; an ungrouped number is one group.
 _GROUPINGS: Final = frozenset(
@@ -124,7 +127,8 @@ _GROUP: Final = re.compile(r"\d+")
 
 #: With such a word before it, a number needs no known issuer.
 _WORDS: Final = re.compile(
-    r"(?:card|credit|debit|\bcc\b|visa|amex|maestro|\bpan\b|karte|carte|tarjeta|carta)[^\r\n]*\Z",
+    r"(?:card|credit|debit|\bcc\b|visa|amex|maestro|\bpan\b|karte|carte|tarjeta|carta)"
+    rf"[^\r\n{HIDDEN}]*\Z",
     re.IGNORECASE,
 )
 _REACH: Final = 40

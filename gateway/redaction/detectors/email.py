@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from phonenumbers import SUPPORTED_REGIONS
+
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.spans import Span
 
@@ -102,17 +104,37 @@ class EmailRule(Rule):
         domain = _DOMAIN.match(text, after, after + _DOMAIN_MAX) or _DOMAIN_LITERAL.match(
             text, after
         )
-        if domain is None or domain.group().rpartition(".")[2].lower() in _FILE_ENDINGS:
+        end = _domain_end(domain) if domain else None
+        if end is None:
             return None
         start = _local_start(text, at)
         if start == at:
             return None
-        if _is_place(text, text[start:at], domain.end()) or _in_url(text, start):
+        if _is_place(text, text[start:at], end) or _in_url(text, start):
             return None
-        address = text[start : domain.end()]
+        address = text[start:end]
         if address.lower() in self.policy.allowed.emails:
             return None
-        return Span(start, domain.end(), "EMAIL", 0.9, "email")
+        return Span(start, end, "EMAIL", 0.9, "email")
+
+
+def _domain_end(domain: re.Match[str]) -> int | None:
+    """Where the host ends; before a file's ending only a well-known top level is one, so that
+    `jane@corp.eu.png` has an address in it and `logo@2x.min.css` has none."""
+    host, _, ending = domain.group().rpartition(".")
+    if ending.lower() not in _FILE_ENDINGS:
+        return domain.end()
+    name, _, top = host.rpartition(".")
+    if not name or (top.lower() not in _TOP_LEVELS and top.upper() not in SUPPORTED_REGIONS):
+        return None
+    return domain.start() + len(host)
+
+
+#: Beside the countries', which `phonenumbers` lists.
+_TOP_LEVELS: Final = frozenset(
+    ["com", "org", "net", "edu", "gov", "info", "biz", "name", "eu", "uk", "app", "cloud", "online",
+     "example", "test", "agency", "shop", "store", "tech", "dev", "email", "xyz"]
+)  # fmt: skip
 
 
 def _local_start(text: str, at: int) -> int:

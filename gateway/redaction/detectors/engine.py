@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from presidio_analyzer import EntityRecognizer
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.detectors.card import CardRule
 from gateway.redaction.detectors.email import EmailRule
 from gateway.redaction.detectors.escapes import read_through
@@ -25,7 +25,7 @@ from gateway.redaction.detectors.ip import IpRule
 from gateway.redaction.detectors.keys import PrivateKeyRule
 from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.providers import ProviderKeyRule
-from gateway.redaction.detectors.secrets import SecretRule
+from gateway.redaction.detectors.secrets import SecretRule, holds_secret
 from gateway.redaction.detectors.ssn import SsnRule
 from gateway.redaction.detectors.terms import TermRule
 from gateway.redaction.policy import Policy, PolicyError
@@ -33,7 +33,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import TOKEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "3"
+RULES_VERSION: Final = "4"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -50,6 +50,21 @@ RULES: Final[tuple[type[Rule], ...]] = (
 
 #: These know how their values are quoted and see the text as it is; others read through escapes.
 _RAW: Final = (PrivateKeyRule, SecretRule)
+
+#: Ways of writing a character that even those rules do not know as a way of quoting.
+_CODED: Final = re.compile(
+    r"%[2-7][0-9a-fA-F]|%0[aAdD]|&(?:#[0-9xX]|[a-zA-Z]{2,7};)|\\(?:u00|x)[2-7]|\x1b\["
+    r"|\\(?:u001[bB]|x1[bB]|033|e)\["
+)
+#: A sign for a hundredth may also stand before a card's own digits: `%4012 …` is no `@12 …`.
+_PERCENT_NUMBER: Final = re.compile(r"%\d{4}")
+
+#: Digits of an identifier are no number of a person's.
+_UUID: Final = re.compile(
+    r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+)
+_UUID_SIZE: Final = 36
+_NUMBERS: Final = frozenset({"CARD", "IBAN", "PHONE", "SSN"})
 
 #: Longest value and name that are read together: `{"phone": "0161 4960974"}`.
 _NAMED_VALUE: Final = 80
@@ -75,6 +90,7 @@ class Detector:
     def __init__(self, policy: Policy) -> None:
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
         self._by_context = [r for r in self._rules if isinstance(r, (PhoneRule, SsnRule, CardRule))]
         self._own = [_load(name, policy) for name in policy.recognizers]
         self._allowed = policy.allowed.values
@@ -96,15 +112,22 @@ class Detector:
         return self._settle(value, found)
 
     def _all(self, text: str) -> Iterator[Span]:
+        """Tokens are hidden from the rules: neither the name of a kind (`[CARD_…]`) nor a token's
+        letters may speak for what stands beside it, else a text would change at every turn."""
         if not text:
             return
+        own_text, text = text, _without_tokens(text)
         source = Source(text)
         for rule in self._rules:
             if isinstance(rule, _RAW):
                 yield from rule.spans(source)
         yield from _through_escapes(text, [r for r in self._rules if not isinstance(r, _RAW)])
+        if _CODED.search(text):
+            yield from _through_escapes(text, [r for r in self._rules if isinstance(r, _RAW)])
+        if _PERCENT_NUMBER.search(text):
+            yield from self._cards.spans(source)
         for own in self._own:
-            yield from _foreign(own, text)
+            yield from _foreign(own, own_text)
 
     def _settle(self, text: str, found: list[Span]) -> list[Span]:
         if not found:
@@ -119,7 +142,10 @@ class Detector:
         pieces: list[Span] = []
         for span in spans:  # only the tokens it touches: a long text may hold thousands of each
             near = tokens[bisect_right(ends, span.start) : bisect_left(starts, span.end)]
-            pieces += cut_out([span], near, text)
+            parts = cut_out([span], near, text)
+            if near and span.kind == "SECRET":  # its value was replaced before; words follow it
+                parts = [part for part in parts if holds_secret(text[part.start : part.end])]
+            pieces += parts
         return pieces
 
 
@@ -129,7 +155,23 @@ def _through_escapes(text: str, rules: Iterable[Rule]) -> Iterator[Span]:
     source = Source(reading.text if reading else text)
     for rule in rules:
         for span in rule.spans(source):
+            if span.kind in _NUMBERS and _in_uuid(source.text, span.start):
+                continue
             yield reading.back(span) if reading else span
+
+
+def _without_tokens(text: str) -> str:
+    """The text with every token hidden, at the same offsets."""
+    if "[" not in text:
+        return text
+    return TOKEN.sub(lambda token: HIDDEN * len(token.group()), text)
+
+
+def _in_uuid(text: str, at: int) -> bool:
+    floor = max(0, at - _UUID_SIZE)
+    return any(
+        found.start() <= at < found.end() for found in _UUID.finditer(text, floor, at + _UUID_SIZE)
+    )
 
 
 def _foreign(recognizer: EntityRecognizer, text: str) -> Iterator[Span]:

@@ -23,11 +23,13 @@ _ESCAPE: Final = re.compile(
     r"(?P<color>(?:\x1b|\\(?<!\\\\)\\*+(?:u001[bB]|x1[bB]|033|e))\[[0-9;:]{0,32}[A-Za-z])"
     r"|\\(?<!\\\\)\\*+"
     r"(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
-    r"|%(?P<percent>[0-7][0-9a-fA-F])"
-    r"|&(?:#(?P<decimal>\d{1,3})|#[xX](?P<hex>[0-7]?[0-9a-fA-F])"
-    r"|(?P<name>amp|quot|apos|lt|gt|nbsp|commat|plus));"
-    # `_4539 …_` is italic in Markdown; `user_4539` and `4539_x` are names.
-    r"|(?P<emphasis>_(?:(?<![^\W_]_)_{0,2}(?=[\d+(])|(?<=\d_)_{0,2}(?![^\W_])))"
+    # Letters and digits are escaped only together with what is beside them; `%4539 …` is a number.
+    r"|%(?P<percent>(?:[01][0-9a-fA-F]|2[0-9a-fA-F]|3[A-Fa-f]|[46]0|[57][B-Fb-f]|5[fF])"
+    r"|[3-7][0-9a-fA-F](?:(?=%[0-7][0-9a-fA-F])|(?<=%[0-7][0-9a-fA-F]%..)))"
+    r"|&(?:#0{0,4}(?P<decimal>\d{1,3})|#[xX]0{0,4}(?P<hex>[0-7]?[0-9a-fA-F])|(?P<name>[A-Za-z]{2,7}));"
+    # `_4539 …_` is italic in Markdown; `user_4539`, `4539_x` and the end of a key are names.
+    r"|(?P<open>_(?<![A-Za-z0-9_-]_)_{0,2}(?=[\d+(]))"
+    r"|(?P<close>_(?<=\d_)_{0,2}(?![^\W_]))"
     # A removed or added line. A single plus before a digit may be a phone number's own.
     r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(]))"
 )
@@ -41,9 +43,30 @@ _NAMES: Final = {
     "nbsp": " ",
     "commat": "@",
     "plus": "+",
+    "equals": "=",
+    "colon": ":",
+    "semi": ";",
+    "comma": ",",
+    "period": ".",
+    "lowbar": "_",
+    "sol": "/",
+    "bsol": "\\",
+    "lpar": "(",
+    "rpar": ")",
+    "num": "#",
+    "dollar": "$",
+    "percnt": "%",
+    "excl": "!",
+    "quest": "?",
+    "ast": "*",
+    "dash": "-",
+    "Tab": "\t",
+    "NewLine": "\n",
 }
 #: What a reader does not see at all.
-_UNSEEN: Final = frozenset({"color", "emphasis", "diff"})
+_UNSEEN: Final = frozenset({"color", "open", "diff"})
+#: What a number in italics consists of, from its first underscore to its last.
+_EMPHASIZED: Final = re.compile(r"[0-9A-Fa-f+().,:/ \u00a0\-]{3,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +103,14 @@ def read_through(text: str) -> Reading | None:
     shifts: list[int] = []
     shown: list[bool] = []
     at = length = 0
+    opened = -1
     for found in _ESCAPE.finditer(text):
+        if found.lastgroup == "open":
+            opened = found.end()
+        elif found.lastgroup == "close":
+            if opened < 0 or not _EMPHASIZED.fullmatch(text, opened, found.start()):
+                continue
+            opened = -1
         char = _decoded(found)
         if char is None:
             continue
@@ -98,12 +128,12 @@ def read_through(text: str) -> Reading | None:
 
 
 def _decoded(found: re.Match[str]) -> str | None:
-    if found.lastgroup in _UNSEEN:
+    if found.lastgroup in _UNSEEN or found.lastgroup == "close":
         return ""
     if letter := found["letter"]:
         return _LETTERS[letter]
     if name := found["name"]:
-        return _NAMES[name]
+        return _NAMES.get(name)
     if decimal := found["decimal"]:
         code = int(decimal)
     else:

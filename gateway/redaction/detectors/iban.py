@@ -40,7 +40,7 @@ _BODIES: Final = {
         rf"(?:(?:[ \u00a0]?+[A-Za-z0-9]){{{size - 4}}}"
         rf"|(?:-[A-Za-z0-9]{{4}}){{{(size - 4) // 4}}}"
         + (rf"-[A-Za-z0-9]{{{(size - 4) % 4}}}" if size % 4 else "")
-        + r")(?![^\W_])"
+        + r")(?![A-Za-z0-9])"
     )
     for size in set(_LENGTHS.values())
 }

@@ -11,28 +11,38 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.policy import IP_CLASSES, Policy
 from gateway.redaction.spans import Span
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_V4: Final = re.compile(r"\d(?<![\w.]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)", re.ASCII)
+_V4: Final = re.compile(
+    r"\d(?<!\w\d)(?<!\w\.\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)", re.ASCII
+)
 #: Words and signs before four numbers that make them a version.
 _VERSION_BEFORE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
     r"firefox|safari|edge|section|step|rfc|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
-    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?\s?|-|§\s?)\Z",
+    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?\s?|(?<=[\w.)\]])-|§\s?)\Z",
     re.IGNORECASE,
 )
 _BEFORE: Final = 24
+#: Where such a word or sign stands before an address all the same: right behind the host of a URL,
+#: behind a word for a machine, behind the first of a range.
+_NOT_A_VERSION: Final = re.compile(
+    r"(?:://[^\s/\"'<>]{1,100}/|(?<![A-Za-z0-9])(?:ips?|ip-?addr(?:ess)?|hosts?|servers?|nodes?|"
+    r"clients?|peers?|whois|lookup|geo(?:ip)?|from|addr(?:ess)?)[/-]|(?:\d{1,3}\.){3}\d{1,3}-)\Z",
+    re.IGNORECASE,
+)
+_URL_REACH: Final = 110
 #: Four numbers this small are a section or a version (`5.2.1.1`, `pkg@1.2.3.4`), unless something
 #: beside them speaks of a machine.
 _SMALL: Final = 32
 _MACHINE: Final = re.compile(
     r"(?:\bip|addr|host|server|\bfrom\b|client|peer|\bssh|ping|src|dst|proxy|remote|inet|://|"
     r"allow|deny|block|listen|dns|\bvia\b|connect|gateway|origin|forwarded|node)"
-    r"[^\r\n]{0,14}\Z",
+    rf"[^\r\n{HIDDEN}]{{0,14}}\Z",
     re.IGNORECASE,
 )
 
@@ -40,7 +50,7 @@ _MACHINE: Final = re.compile(
 _V6_HINT: Final = re.compile(r":(?<!::)(?=[0-9A-Fa-f]{0,4}:)")
 _V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
 _V6: Final = re.compile(
-    r"(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![\w:])"
+    r"(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![A-Za-z0-9_:])"
 )
 _V6_GROUPS: Final = 8
 _NOT_A_NAME: Final = 4
@@ -82,7 +92,9 @@ class IpRule(Rule):
                 continue
             left = _V6_LEFT.search(text, max(0, hint.start() - 4), hint.start())
             start = left.start() if left else hint.start()
-            if start and (text[start - 1].isalnum() or text[start - 1] in "_:."):
+            if left is None and text[start + 1] != ":":
+                continue  # no address begins with a single colon
+            if start and _continues(text, start):
                 continue
             match = _V6.match(text, start)
             if match is None:
@@ -180,6 +192,11 @@ def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], b
         judged[key] = _VERSION_BEFORE.search(before) is not None or (
             small and _MACHINE.search(before) is None
         )
+    if judged[key] and before[-1:] in ("/", "-"):
+        small = all(int(part) < _SMALL for part in match.group().split("."))
+        floor = max(0, match.start() - _URL_REACH)
+        if not small and _NOT_A_VERSION.search(text, floor, match.start()):
+            return False
     return judged[key] and (
         _PORT.match(text, match.end()) is None or _VERSION_BEFORE.search(before) is not None
     )
@@ -188,10 +205,28 @@ def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], b
 _PORT: Final = re.compile(r":\d{2,5}\b")
 
 
+_WORD: Final = re.compile(r"[A-Za-z0-9_]")
+#: `contact:2a02:…`, ` :2a02:…`: behind no group of an address, a colon belongs to no address.
+_LEFT_WORD: Final = re.compile(r"(?:\A|[^\w:])\Z|\w{1,5}\Z", re.ASCII)
+_GROUP: Final = re.compile(r"[0-9A-Fa-f]{1,4}")
+_LABEL_REACH: Final = 5
+
+
+def _continues(text: str, start: int) -> bool:
+    """Whether what begins at `start` is the rest of a longer word, number or address."""
+    before = text[start - 1]
+    if before == ":":
+        word = _LEFT_WORD.search(text, max(0, start - 1 - _LABEL_REACH), start - 1)
+        return word is None or _GROUP.fullmatch(word.group()) is not None
+    if before == ".":
+        return start > 1 and _WORD.match(text, start - 2) is not None
+    return _WORD.match(before) is not None
+
+
 def _v6_end(text: str, match: re.Match[str]) -> int | None:
     """Where the address ends, if it is one: a whole word, enough groups, no source code."""
     end = match.end()
-    if text[end : end + 1].isalnum() or text[end : end + 1] == "_":
+    if _WORD.match(text, end):
         return None
     written = match.group().rstrip(":") if not match.group().endswith("::") else match.group()
     groups = [group for group in written.split(":") if group]

@@ -14,8 +14,13 @@ from typing import ClassVar, Final
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.spans import Span
 
-_BEGIN: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_END: Final = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+#: A form that was sent has its blanks written as plus signs.
+_BEGIN: Final = re.compile(
+    r"-----BEGIN[ +](?:[A-Z0-9]{1,12}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----"
+)
+_END: Final = re.compile(
+    r"-----END[ +](?:[A-Z0-9]{1,12}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----"
+)
 
 #: A line break as text holds it: real, or written as an escape in source code and JSON.
 _BREAK: Final = r"(?:\\+r)?(?:\\+n|\r?\n|\r)"
@@ -57,7 +62,7 @@ class PrivateKeyRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every BEGIN, before every END that has none, and at PuTTY's lines."""
         text = source.text
-        if "PRIVATE KEY" in text:
+        if "PRIVATE KEY" in text or "PRIVATE+KEY" in text:
             done = 0
             for begin in _BEGIN.finditer(text):
                 if begin.start() < done:

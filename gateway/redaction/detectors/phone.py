@@ -17,12 +17,12 @@ from typing import ClassVar, Final
 import phonenumbers
 from phonenumbers.phonemetadata import PhoneMetadata
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.spans import Span
 
 #: One number as written: groups of digits with at most two separators between them.
 _RUN: Final = re.compile(
-    r"(?<![\w+.$€£#@\\])(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
+    r"(?:(?<![\w+€£\\])|(?<!\w)(?=\+))(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
     r"(?:[ \u00a0.\-/]{1,2}\(?\d{1,12}\)?|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
     r"(?P<ext>[ ,]{0,2}(?:x|ext\.? ?|#)\d{1,6})?",
     re.ASCII,
@@ -127,11 +127,15 @@ def _score(text: str, run: re.Match[str]) -> float:
     """How sure we are that this run is a phone number; 0 for not at all."""
     written = run["rest"]
     digits = "".join(c for c in written if c.isdigit())
-    if not _FEWEST <= len(digits) <= _MOST or _joined(text, run) or len(set(digits)) < 3:
+    if not _FEWEST <= len(digits) <= _MOST or len(set(digits)) < 3:
         return 0.0
     plus = run["plus"]
+    if _GOES_ON.match(text, run.end()):
+        return 0.0
     if plus == "+":
         return 0.8 if _international(digits, written) else 0.0
+    if _joined(text, run) or (text[run.start() - 1 : run.start()] in _MARKS and not _shaped(run)):
+        return 0.0
     if plus and _is_valid(digits):
         return 0.8
     written, digits = (plus or "") + written, (plus or "") + digits
@@ -147,19 +151,28 @@ def _score(text: str, run: re.Match[str]) -> float:
 
 
 def _joined(text: str, run: re.Match[str]) -> bool:
-    """Part of something longer: an identifier, a decimal, a time, a GUID."""
-    start, end = run.span()
-    if _GOES_ON.match(text, end):
-        return True
+    """Part of something longer: an identifier, a decimal, a time, a GUID. A field of a row or a
+    line that a search printed (`12:`) may hold what has the shape of a number."""
+    start = run.start()
     before = text[max(0, start - 2) : start]
     if len(before) != 2:
         return False
-    return (before[1] in ".:-/," and before[0].isdigit()) or (
-        before[1] == "-" and before[0].isalpha()  # `CVE-2026-9358`
+    if before[1] in ",:" and before[0].isdigit():
+        return not _shaped(run)
+    return (before[1] in ".-/" and before[0].isdigit()) or (
+        before[1] in ".-" and before[0].isalpha()  # `CVE-2026-9358`
     )
 
 
-_GOES_ON: Final = re.compile(r"\w|[+%]|[.:/]\d|-(?:\d|[0-9a-fA-F]{4}(?![a-zA-Z]))")
+def _shaped(run: re.Match[str]) -> bool:
+    """Written as nothing but a phone number is."""
+    written = (run["plus"] or "") + run["rest"]
+    return _NANP.fullmatch(written) is not None or _TRUNK.fullmatch(written) is not None
+
+
+#: Before other digits they are for amounts, issues, decimals and times.
+_MARKS: Final = frozenset(".$#@")
+_GOES_ON: Final = re.compile(r"\w|[+%]|[.:/]\d|-(?:\d|[0-9a-fA-F]{4}(?![a-zA-Z]))", re.ASCII)
 
 
 def _international(digits: str, written: str) -> bool:
@@ -249,4 +262,4 @@ def _is_spoken_of(before: str) -> bool:
     return _OTHER.search(line, last.end()) is None
 
 
-_LAST_WORDS: Final = re.compile(r"[\d\r\n]")
+_LAST_WORDS: Final = re.compile(rf"[\d\r\n{HIDDEN}]")

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source, occurrences
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, occurrences
 from gateway.redaction.spans import Span
 
 #: Parts of names that may be followed by a secret; searched in lower case.
@@ -716,11 +716,109 @@ def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
 
 
 def _first_or_all(value: str, *, whole: bool) -> str:
-    """Of several words without quotes: all in a `.env` file, else the first if it can be one."""
-    first = value.split(" ", 1)[0]
+    """Of several words without quotes: all in a `.env` file unless a sentence or a command goes on
+    behind the first (`KEY=hunter2 and then restart`), else the first if it can be one."""
+    first, _, rest = value.partition(" ")
+    if first[0] == HIDDEN:
+        return first
+    numbered = any(c.isdigit() for c in first)
     if whole and not _is_code(value):
-        return value
-    return first if any(c.isdigit() for c in first) else ""
+        return first if _goes_on(first, rest, numbered=numbered) else value
+    return first if numbered else ""
+
+
+def _goes_on(first: str, rest: str, *, numbered: bool) -> bool:
+    """Whether what follows an unquoted value is no part of it."""
+    words = rest.split()
+    if any(any(c.isdigit() for c in word) for word in words[:2]):
+        return False
+    said = sum(word.strip(".,:;!?()").lower() in _JOINING for word in words)
+    if not numbered:
+        return said > 1 or (said == 1 and words[-1][-1] in ".!?")
+    return said > 0 or words[-1][-1] in ".!?)" or _dense(first)
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a word of `text` looks generated or chosen as a secret; what is left beside a token
+    is judged so."""
+    return any(_dense(word) or _is_chosen(word) for word in text[:_VALUE_MAX].split())
+
+
+#: Words that join a value and a sentence.
+_JOINING: Final = frozenset(
+    [
+        "the",
+        "is",
+        "are",
+        "a",
+        "an",
+        "was",
+        "to",
+        "of",
+        "for",
+        "and",
+        "or",
+        "but",
+        "if",
+        "in",
+        "on",
+        "at",
+        "as",
+        "it",
+        "this",
+        "that",
+        "then",
+        "than",
+        "with",
+        "from",
+        "by",
+        "not",
+        "please",
+        "so",
+        "when",
+        "because",
+        "before",
+        "after",
+        "which",
+        "you",
+        "we",
+        "i",
+        "he",
+        "they",
+        "have",
+        "has",
+        "works",
+        "worked",
+        "does",
+        "der",
+        "die",
+        "das",
+        "ist",
+        "und",
+        "oder",
+        "für",
+        "mit",
+        "auf",
+        "bitte",
+        "et",
+        "le",
+        "la",
+        "les",
+        "est",
+        "pour",
+        "avec",
+        "dans",
+        "el",
+        "los",
+        "y",
+        "es",
+        "para",
+        "con",
+        "en",
+        "un",
+        "una",
+    ]
+)
 
 
 def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:

@@ -14,7 +14,7 @@ from gateway.redaction.spans import Span
 
 #: Never given out: area 000, 666, 900-999; group 00; serial 0000 (20 CFR 422.103).
 _DASHED: Final = re.compile(
-    r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-]|\.\d)", re.ASCII
+    r"(?<!\w)(?<!\w[.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?!\w|-\w|\.\d)", re.ASCII
 )
 #: Searched first: a dash is rarer than a digit.
 _MIDDLE: Final = re.compile(r"-\d\d-\d{4}", re.ASCII)
