@@ -1,4 +1,4 @@
-"""When tokens are counted: every 30 s, around each task, and at the end.
+"""When tokens are counted: every 30 s, around each task, when somebody looks, and at the end.
 
 Owns the session's use of `deck.usage`: scrape, add up, journal, price, write the `tokens` lines the
 report reads (contracts/deck.md section 1.12). The totals are part of the journal, so they never
@@ -7,15 +7,19 @@ go down over a crash.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from deck.board import Entry, Op, Task
 from deck.desk import Desk
 from deck.pricing import Tokens, cost_usd, round_cost
-from deck.usage import Baseline, UsageMeter
+from deck.usage import Baseline, Scrape, UsageMeter
+
+#: Figures this old are shown as they are: people look once a second.
+FRESH_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -24,6 +28,10 @@ class Metering:
 
     desk: Desk
     _meter: UsageMeter = field(default_factory=lambda: UsageMeter(Baseline.STARTED))
+    #: Readings are taken one after another: an older one added after a newer one would look like
+    #: counters that began again, and be counted twice.
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _read_at: float = float("-inf")
 
     async def start(self, baseline: Baseline, saved: str) -> None:
         """Begin to count; `saved` are the totals of a resumed run as the journal holds them."""
@@ -37,9 +45,18 @@ class Metering:
         """Read the counters; a change is journaled and is one `tokens` line for each role."""
         if not self.desk.gateway.enforced:
             return
-        scrape = await self.desk.gateway.scrape()
-        if scrape is None:
-            return
+        async with self._reading:
+            scrape = await self.desk.gateway.scrape()
+            self._read_at = asyncio.get_running_loop().time()
+            if scrape is not None:
+                self._add(scrape)
+
+    async def refresh(self) -> None:
+        """Read the counters for somebody who looks, unless that was done a moment ago."""
+        if asyncio.get_running_loop().time() - self._read_at > FRESH_SECONDS:
+            await self.take()
+
+    def _add(self, scrape: Scrape) -> None:
         before = {role: self._meter.total(role) for role in self.desk.seats}
         self._meter.observe(scrape)
         changed = [role for role in self.desk.seats if self._meter.total(role) != before[role]]

@@ -379,6 +379,7 @@ class Session:
         return ok(phase=self.phase)
 
     async def _status(self, command: Command, caller: Caller) -> bytes:
+        await self._open_parts.metering.refresh()
         return ok(**self.status())
 
     async def _gates(self, command: Command, caller: Caller) -> bytes:
