@@ -90,6 +90,7 @@ class Detector:
     def __init__(self, policy: Policy) -> None:
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
         self._by_context = [r for r in self._rules if isinstance(r, (PhoneRule, SsnRule, CardRule))]
         self._own = [_load(name, policy) for name in policy.recognizers]
@@ -121,9 +122,8 @@ class Detector:
         for rule in self._rules:
             if isinstance(rule, _RAW):
                 yield from rule.spans(source)
-        yield from _through_escapes(text, [r for r in self._rules if not isinstance(r, _RAW)])
-        if _CODED.search(text):
-            yield from _through_escapes(text, [r for r in self._rules if isinstance(r, _RAW)])
+        coded = _CODED.search(text) is not None
+        yield from _through_escapes(text, self._rules if coded else self._reading)
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)
         for own in self._own:

@@ -17,21 +17,23 @@ from typing import Final
 
 from gateway.redaction.spans import Span
 
-#: Each branch begins with its own character, which lets `re` skip all others quickly. A run of
-#: backslashes (each level of quoting doubles them) is entered at its head only, never given back.
+#: The look ahead at its first character lets `re` skip all others quickly. A run of backslashes
+#: (each level of quoting doubles them) is entered at its head only, never given back.
 _ESCAPE: Final = re.compile(
+    r"(?=[\x1b\\%&_+\-])(?:"
     r"(?P<color>(?:\x1b|\\(?<!\\\\)\\*+(?:u001[bB]|x1[bB]|033|e))\[[0-9;:]{0,32}[A-Za-z])"
     r"|\\(?<!\\\\)\\*+"
     r"(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
     # Letters and digits are escaped only together with what is beside them; `%4539 …` is a number.
     r"|%(?P<percent>(?:[01][0-9a-fA-F]|2[0-9a-fA-F]|3[A-Fa-f]|[46]0|[57][B-Fb-f]|5[fF])"
     r"|[3-7][0-9a-fA-F](?:(?=%[0-7][0-9a-fA-F])|(?<=%[0-7][0-9a-fA-F]%..)))"
-    r"|&(?:#0{0,4}(?P<decimal>\d{1,3})|#[xX]0{0,4}(?P<hex>[0-7]?[0-9a-fA-F])|(?P<name>[A-Za-z]{2,7}));"
+    r"|&(?:#0{0,4}(?P<decimal>\d{1,3})|#[xX]0{0,4}(?P<hex>[0-7]?[0-9a-fA-F])"
+    r"|(?P<name>[A-Za-z]{2,7}));"
     # `_4539 …_` is italic in Markdown; `user_4539`, `4539_x` and the end of a key are names.
     r"|(?P<open>_(?<![A-Za-z0-9_-]_)_{0,2}(?=[\d+(]))"
     r"|(?P<close>_(?<=\d_)_{0,2}(?![^\W_]))"
     # A removed or added line. A single plus before a digit may be a phone number's own.
-    r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(]))"
+    r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(])))"
 )
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " ", "v": " "}
 _NAMES: Final = {
