@@ -64,6 +64,7 @@ _UUID: Final = re.compile(
     r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])"
 )
 _UUID_SIZE: Final = 36
+_ADDRESSES: Final = frozenset({"CARD", "IBAN", "PHONE", "SSN", "IP", "EMAIL"})
 _NUMBERS: Final = frozenset({"CARD", "IBAN", "PHONE", "SSN"})
 
 #: Longest value and name that are read together: `{"phone": "0161 4960974"}`.
@@ -153,11 +154,35 @@ def _through_escapes(text: str, rules: Iterable[Rule]) -> Iterator[Span]:
     """Yield what `rules` find in the text as it will be read, as spans of the text as it is."""
     reading = read_through(text)
     source = Source(reading.text if reading else text)
-    for rule in rules:
-        for span in rule.spans(source):
-            if span.kind in _NUMBERS and _in_uuid(source.text, span.start):
-                continue
-            yield reading.back(span) if reading else span
+    found = [
+        span
+        for rule in rules
+        for span in rule.spans(source)
+        if span.kind not in _NUMBERS or not _in_uuid(source.text, span.start)
+    ]
+    if any(_beside_digits(source.text, span) for span in found if span.kind in _ADDRESSES):
+        hidden = Source(_without(source.text, resolve(found)))
+        for rule in rules:
+            if isinstance(rule, PhoneRule):
+                found += rule.spans(hidden)
+    for span in found:
+        yield reading.back(span) if reading else span
+
+
+def _beside_digits(text: str, span: Span) -> bool:
+    """Whether the digits of a number before or behind it could not be told from the value's."""
+    near = text[max(0, span.start - 2) : span.start] + text[span.end : span.end + 2]
+    return any(c.isdigit() for c in near)
+
+
+def _without(text: str, spans: list[Span]) -> str:
+    """The text with what was found hidden, as tokens are."""
+    parts: list[str] = []
+    at = 0
+    for span in spans:
+        parts += (text[at : span.start], HIDDEN * (span.end - span.start))
+        at = span.end
+    return "".join((*parts, text[at:]))
 
 
 def _without_tokens(text: str) -> str:

@@ -107,8 +107,9 @@ _SPOKEN: Final = re.compile(
     r"(?P<quote>[\"'`])?"
 )
 
-_UNQUOTED: Final = re.compile(r"[^\s\"'`,;<>(){}\[\]|]{1,4096}")
-_OPEN_VALUE: Final = re.compile(r"[^\s\"'`;<>|]{1,4096}")
+#: A value that was replaced before ends where its token does.
+_UNQUOTED: Final = re.compile(rf"[^\s\"'`,;<>(){{}}\[\]|{HIDDEN}]{{1,4096}}")
+_OPEN_VALUE: Final = re.compile(rf"[^\s\"'`;<>|{HIDDEN}]{{1,4096}}")
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
 _VALUE_MAX: Final = 4096
 _COMMENT: Final = re.compile(r"\s+(?:#|//)")
@@ -639,7 +640,7 @@ def _read(match: re.Match[str], style: str, *, whole: bool) -> str:
     value = match.group()
     if style == "line":
         value = _COMMENT.split(value, maxsplit=1)[0].rstrip()
-        if " " in value and not _scheme_only(value):
+        if _BLANK.search(value) and not _scheme_only(value):
             value = _first_or_all(value, whole=whole)
         value = value.rstrip(",;\\")
     elif style == "open":
@@ -718,7 +719,7 @@ def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
 def _first_or_all(value: str, *, whole: bool) -> str:
     """Of several words without quotes: all in a `.env` file unless a sentence or a command goes on
     behind the first (`KEY=hunter2 and then restart`), else the first if it can be one."""
-    first, _, rest = value.partition(" ")
+    first, rest = value.split(maxsplit=1)
     if first[0] == HIDDEN:
         return first
     numbered = any(c.isdigit() for c in first)
@@ -729,6 +730,8 @@ def _first_or_all(value: str, *, whole: bool) -> str:
 
 def _goes_on(first: str, rest: str, *, numbered: bool) -> bool:
     """Whether what follows an unquoted value is no part of it."""
+    if _BEYOND.search(rest):
+        return True
     words = rest.split()
     if any(any(c.isdigit() for c in word) for word in words[:2]):
         return False
@@ -744,6 +747,11 @@ def holds_secret(text: str) -> bool:
     return any(_dense(word) or _is_chosen(word) for word in text[:_VALUE_MAX].split())
 
 
+_BLANK: Final = re.compile(r"[ \t]")
+#: What no password of several words holds: an address, an option, the next assignment or command.
+_BEYOND: Final = re.compile(
+    rf"[{HIDDEN}]|://|(?<!\S)(?:--?[A-Za-z]|[A-Za-z_][\w.]{{1,60}}[=:]|&&|\|\|?(?!\S)|[\"'(`])|;(?:\s|\Z)"
+)
 #: Words that join a value and a sentence.
 _JOINING: Final = frozenset(
     [
