@@ -206,6 +206,18 @@ def test_words_beside_a_token_are_no_value(text: str, kind: str) -> None:
     assert found(text.replace("{}", TOKENIZER.token(kind, "x"))) == []
 
 
+@given(
+    st.sampled_from(["DB_PASSWORD", "token", "--password", "Cookie", "key", "the password is"]),
+    st.sampled_from(["=", ": ", " = ", " ", '="', "%3D", ":\t"]),
+    st.text(alphabet=" \t\u00a0\n\u2003ab9A_.-=:;,&%#'\"`\\\\[]{}()<>$@/|\ufdd0\x1b€", max_size=40),
+)
+def test_whatever_stands_behind_a_name_is_read_without_an_error(
+    name: str, sign: str, value: str
+) -> None:
+    text = f"{name}{sign}{value}"
+    assert all(0 <= s.start < s.end <= len(text) for s in DETECTOR.find(text))
+
+
 LINES = [line.replace("«", "").replace("»", "") for _, line in CASES] + [
     "the admin password is Orchid1579!",
     "mail jane@corp.example or ring 415-555-2671",

@@ -16,7 +16,7 @@ from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
 #: Stands for each character of a token in the text rules see: no letter, digit, blank or sign.
-HIDDEN: Final = "\ue000"
+HIDDEN: Final = "\ufdd0"
 
 
 class Source:

@@ -719,6 +719,8 @@ def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
 def _first_or_all(value: str, *, whole: bool) -> str:
     """Of several words without quotes: all in a `.env` file unless a sentence or a command goes on
     behind the first (`KEY=hunter2 and then restart`), else the first if it can be one."""
+    if value[0].isspace():
+        return value if whole and not _is_code(value) else ""
     first, rest = value.split(maxsplit=1)
     if first[0] == HIDDEN:
         return first
