@@ -6,7 +6,9 @@ import json
 import re
 import socket
 import subprocess
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,18 +34,19 @@ def run(*arguments: str, answer: str = "") -> Result:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Run in an empty directory with a runtime directory and git settings of its own."""
     work = tmp_path / "work"
     work.mkdir()
-    (tmp_path / "run").mkdir()
     monkeypatch.chdir(work)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.delenv("CHORAGOS_SOCK", raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("TERM", "xterm")
-    return work
+    # Socket paths are short; pytest's directories are not.
+    with tempfile.TemporaryDirectory(prefix="chor-", dir="/tmp") as short:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        yield work
 
 
 @pytest.fixture
