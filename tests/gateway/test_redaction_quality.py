@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.redaction.detectors import providers, secrets
+from gateway.redaction.detectors import names, providers
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import RULES, Detector
 from gateway.redaction.policy import load_policy
@@ -154,7 +154,7 @@ def test_importing_and_running_every_rule_never_reaches_for_the_network() -> Non
 
 SEEDS = sorted(
     {literal for _, literal, _ in providers._ROWS}
-    | set(secrets._HINTS)
+    | set(names.HINTS)
     | {
         "@",
         "a@",

@@ -36,44 +36,10 @@ _PERCENT_AT: Final = re.compile(r"%40(?<=[\w!#$%&'*+/=?^`{|}~\"-]%40)(?=[\w\-]{1
 
 #: File endings that are no top-level domain but look like one behind an `@` (`logo@2x.png`).
 _FILE_ENDINGS: Final = frozenset(
-    [
-        "png",
-        "jpg",
-        "jpeg",
-        "gif",
-        "svg",
-        "webp",
-        "css",
-        "js",
-        "mjs",
-        "cjs",
-        "ts",
-        "tsx",
-        "jsx",
-        "json",
-        "html",
-        "htm",
-        "txt",
-        "yml",
-        "yaml",
-        "toml",
-        "lock",
-        "tgz",
-        "gz",
-        "whl",
-        "rb",
-        "go",
-        "java",
-        "kt",
-        "php",
-        "vue",
-        "scss",
-        "less",
-        "service",
-        "socket",
-        "timer",
-    ]
-)
+    ["png", "jpg", "jpeg", "gif", "svg", "webp", "css", "js", "mjs", "cjs", "ts", "tsx", "jsx",
+     "json", "html", "htm", "txt", "yml", "yaml", "toml", "lock", "tgz", "gz", "whl", "rb", "go",
+     "java", "kt", "php", "vue", "scss", "less", "service", "socket", "timer"]
+)  # fmt: skip
 #: `user@host:/path` and `user@host:~/path` are places to copy to.
 _PATH_AFTER: Final = re.compile(r":[/~]")
 #: Accounts that are no person, behind which `host:path` is a repository or a machine.

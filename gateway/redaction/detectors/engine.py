@@ -25,9 +25,10 @@ from gateway.redaction.detectors.ip import IpRule
 from gateway.redaction.detectors.keys import PrivateKeyRule
 from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.providers import ProviderKeyRule
-from gateway.redaction.detectors.secrets import SecretRule, holds_secret
+from gateway.redaction.detectors.secrets import SecretRule
 from gateway.redaction.detectors.ssn import SsnRule
 from gateway.redaction.detectors.terms import TermRule
+from gateway.redaction.detectors.values import holds_secret
 from gateway.redaction.policy import Policy, PolicyError
 from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import TOKEN

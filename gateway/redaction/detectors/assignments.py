@@ -1,0 +1,325 @@
+"""Secrets behind their names, in the syntax of any language, file or command line.
+
+Invariant: pure and linear; every name is looked behind once, a bounded way. Called by
+`SecretRule`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.redaction.detectors.base import HIDDEN, Source, occurrences
+from gateway.redaction.detectors.names import (
+    HINTS,
+    NAME,
+    NAME_MAX,
+    PASS,
+    PASSWORD,
+    is_any_secret_name,
+    is_secret_name,
+    key_places,
+    name_start,
+)
+from gateway.redaction.detectors.styles import FIELD_REACH, read, style_of
+from gateway.redaction.detectors.values import (
+    GLANCE,
+    JUDGED,
+    OPEN_VALUE,
+    PLACEHOLDER,
+    SCHEME,
+    SPOKEN_MAX,
+    VALUE_MAX,
+    Judge,
+    is_chosen,
+    is_generated,
+    is_random,
+)
+from gateway.redaction.spans import Span
+
+#: From the end of the name to its value.
+_GLUE: Final = re.compile(
+    r"(?P<close>\\{0,7}[\"'`])?\]?[ \t]{0,20}(?:"
+    r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|(?P<arg>[ \t]))"
+    r"[ \t]{0,20}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,20})?"
+    r"(?P<prefix>[rRbBuU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
+)
+#: The same with a type between: `name: str = "…"`, `name string = "…"`, `name { get; set; } = "…"`.
+_TYPED: Final = re.compile(
+    r"(?::[ \t]{0,4}[&A-Za-z_][\w\[\]., |&'<>]{0,40}|[ \t]{1,4}[Ss]tring|\[\d{0,5}\]|"
+    r"[ \t]{0,4}\{ ?get;[ a-z;]{0,20}\})[ \t]{0,4}:?=[ \t]{0,4}(?P<quote>[\"'])"
+)
+#: `name: DB_PASSWORD` and `value: …` as a pair, as container and pipeline files write them.
+_PAIR: Final = re.compile(
+    r"[\"']?,?[ \t]{0,8}(?:\{[ \t]{0,4})?"
+    r"(?:\r?\n[ \t]{0,60}(?:(?:type|description|sensitive|nullable)[ \t]{0,12}=[^\r\n]{0,200}"
+    r"\r?\n[ \t]{0,60}){0,4})?(?:--body[ =]|[\"']?(?:value|default)[\"']?[ \t]{0,12}(?P<op>[:=]))"
+    r"[ \t]{0,8}(?P<quote>[\"'])?",
+    re.IGNORECASE,
+)
+#: `define('NAME', 'value')`, `setdefault("NAME", "value")`, `("NAME", "value"),`
+_CALL: Final = re.compile(r"(?P<close>\\{0,7}[\"'`])[ \t]{0,4},[ \t]{0,4}(?P<quote>\\{0,7}[\"'`])")
+#: `<entry key="NAME">value</entry>`
+_NAMED_ELEMENT: Final = re.compile(
+    r"[\"'](?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,60}[\"']){0,3}[ \t]{0,4}>(?!\s*<)"
+)
+#: `the password is …`, `password "…"`, in sentences.
+_SPOKEN: Final = re.compile(
+    r"[ \t]{1,3}(?:(?:is|was|=|to|will be|set to|for [\w@.\-]{1,40} is)(?::|[ \t]){1,3})?"
+    r"(?P<quote>[\"'`])?"
+)
+#: A value that was replaced before ends where its token does.
+_UNQUOTED: Final = re.compile(rf"[^\s\"'`,;<>(){{}}\[\]|{HIDDEN}]{{1,4096}}")
+_REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
+_SETTER_REACH: Final = 24
+_SETTERS: Final = re.compile(
+    r"(?:\b(?:env|arg|setenv|setx|set -[a-z]{1,3}|export|config set|configure set|secrets? set|"
+    r"env add)|#define) {1,4}\Z",
+    re.IGNORECASE,
+)
+_STATEMENT: Final = re.compile(r"\b(?:create|alter|grant)\b", re.IGNORECASE)
+_TYPE_NAME: Final = re.compile(r"[A-Z]\w{0,8}[a-z]{3}\w*[a-z]{2}")
+_NAME_ONLY: Final = re.compile(r"[A-Za-z_$][A-Za-z_$.]*\d?", re.ASCII)
+#: Where a name and its value stand in a stretch of text, and the stretch: all that is judged.
+_Window = tuple[int, int, str]
+
+
+class Assignments:
+    """Finds values behind the names of secrets."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look behind every word for a secret."""
+        text = source.text
+        hits = [at for at, _ in occurrences(source.folded, HINTS)]
+        hits += [found.start() for found in PASS.finditer(source.folded)]
+        hits += key_places(source)
+        hits.sort()
+        done = -1
+        seen: set[_Window] = set()
+        for at in hits:
+            if at < done:
+                continue
+            start = name_start(text, at)
+            name = NAME.match(text, start)
+            if name is None:  # the end of a very long word
+                continue
+            done = max(name.end(), at + 1)
+            written = name.group().rstrip(".-")
+            if len(written) > NAME_MAX or not is_any_secret_name(written):
+                continue
+            span = self._value_after(text, written, start + len(written), start, seen)
+            if span is not None:
+                done = max(done, span.end)
+                yield span
+
+    def _value_after(
+        self, text: str, name: str, end: int, start: int, seen: set[_Window]
+    ) -> Span | None:
+        """`seen`: what was judged to be no secret before in this text, where lines repeat."""
+        inside = _inside_element(text, end, start)
+        if inside is not None:
+            return self._element(text, name, inside)
+        glue = (
+            _PAIR.match(text, end)
+            or _TYPED.match(text, end)
+            or _CALL.match(text, end)
+            or _GLUE.match(text, end)
+        )
+        if glue is None or text.startswith(name, glue.end()):
+            return None
+        groups = glue.groupdict()
+        at = glue.end()
+        quote = groups.get("quote")
+        called = glue.re is _CALL
+        if called and text[max(0, start - 2) : start - 1] not in ("(", "["):
+            return None
+        if groups.get("arg") is not None:
+            window = _window(text, start, end)
+            if window in seen:
+                return None
+            if not _is_option(text, start, name):
+                span = self._spoken(text, name, end, start)
+                if span is None:
+                    seen.add(window)
+                return span
+        if quote:
+            return self._quoted(text, name, at, quote, chosen=called)
+        if glue.re is _PAIR:
+            start = end + max(0, glue.group().lower().rfind("value"))
+        return self._unquoted_once(text, name, (start, at), groups.get("op") or " ", seen)
+
+    def _unquoted_once(
+        self, text: str, name: str, where: tuple[int, int], op: str, seen: set[_Window]
+    ) -> Span | None:
+        """`where`: where the name starts and where the value does."""
+        start, at = where
+        window = _window(text, start, at)
+        if window in seen:
+            return None
+        span = self._unquoted(text, name, start, at, op)
+        if span is None:
+            seen.add(window)
+        return span
+
+    def _quoted(self, text: str, name: str, at: int, quote: str, *, chosen: bool) -> Span | None:
+        close = _closing(text, at, quote)
+        if close is None:
+            return None
+        value = text[at:close]
+        if not self._judge.is_secret(name, value, quoted=True):
+            return None
+        if chosen and not name.isupper() and not is_chosen(value):
+            return None  # `input("password", "Password")`
+        return _trimmed(text, at, close, "quoted")
+
+    def _element(self, text: str, name: str, at: int) -> Span | None:
+        """`<password>…</password>`"""
+        close = text.find("<", at, at + VALUE_MAX)
+        if close < 0 or not text.startswith("</", close):
+            return None
+        if not self._judge.is_secret(name, text[at:close], quoted=True):
+            return None
+        return _trimmed(text, at, close, "element")
+
+    def _spoken(self, text: str, name: str, end: int, start: int) -> Span | None:
+        """`the password is x9!kk2`, `ROLE r PASSWORD 'x'`: only what no word looks like."""
+        glue = _SPOKEN.match(text, end)
+        if glue is None:
+            return None
+        at = glue.end()
+        if name.lower() == "pass" and not glue.group().strip("\"'` \t"):
+            return None  # a verb
+        bare = not glue.group().strip("\"'` \t")
+        statement = False
+        if glue["quote"]:
+            close = _closing(text, at, glue["quote"])
+            if close is None or close - at > SPOKEN_MAX:
+                return None
+            value = text[at:close]
+            statement = name.isupper() or (
+                _STATEMENT.search(text, max(0, start - 80), start) is not None
+            )
+        else:
+            word = OPEN_VALUE.match(text, at, at + SPOKEN_MAX)
+            if word is None:
+                return None
+            value = word.group().rstrip(".,:;?)]}")
+        if not self._judge.is_secret(name, value, quoted=True):
+            return None
+        if not statement:
+            password = PASSWORD.search(name) is not None
+            if not (is_chosen(value, surely=bare) if password else is_generated(value)):
+                return None
+        return _trimmed(text, at, at + len(value), "spoken")
+
+    def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
+        if text[at : at + 1] == "\\" or PLACEHOLDER.match(text, at, at + GLANCE):
+            return None
+        style = style_of(text, name, start, at, op)
+        glued = text[at - 1 : at] not in (" ", "\t")
+        if style == "open" and text[at : at + 1] == "{":  # `Pwd={…}` of ODBC
+            braced = text.find("}", at, at + SPOKEN_MAX)
+            if braced > 0 and self._judge.is_secret(name, text[at + 1 : braced], quoted=True):
+                return _trimmed(text, at + 1, braced, "unquoted")
+            return None
+        shape = {"line": _REST_OF_LINE, "open": OPEN_VALUE}.get(style, _UNQUOTED)
+        match = shape.match(text, at, at + JUDGED)  # judged by its beginning, read on below
+        if match is None:
+            return None
+        value = read(match, style, whole=name.isupper() and op == "=" and glued)
+        if (
+            op == " "
+            and not name.isupper()
+            and value.isalpha()
+            and value.islower()
+            and not is_random(value)
+        ):
+            return None  # `the --password option`
+        after = text[at + len(value) : at + len(value) + 1]
+        if not value or (
+            style != "open" and _is_variable(name, value, after, glued=glued and op == "=")
+        ):
+            return None
+        data = style == "open" or (style == "line" and op == "=" and glued and name.isupper())
+        if not self._judge.is_secret(name, value, quoted=False, strict=style == "code", data=data):
+            return None
+        end = at + len(value)
+        rest = shape.match(text, end) if len(value) >= JUDGED else None
+        return _trimmed(text, at, rest.end() if rest else end, "unquoted")
+
+
+def _is_option(text: str, start: int, name: str) -> bool:
+    """`--password value`, `ENV TOKEN value`, `#define TOKEN "…"`: where a space assigns; and in
+    netrc."""
+    if text[start : start + 1] == "-" or text[max(0, start - 1) : start] == "-":
+        return True
+    if name.lower() in ("password", "passwd") and "machine " in text[max(0, start - 120) : start]:
+        return True
+    return _SETTERS.search(text, max(0, start - _SETTER_REACH), start) is not None
+
+
+def _inside_element(text: str, end: int, start: int) -> int | None:
+    """Where the content begins of `<name>` or `<entry key="name">`, when the name stands there."""
+    if text.startswith(">", end):
+        return end + 1 if text.startswith("<", max(0, start - 1)) else None
+    element = _NAMED_ELEMENT.match(text, end)
+    return element.end() if element else None
+
+
+def _closing(text: str, at: int, quote: str) -> int | None:
+    """Where the quotation that began before `at` ends, on the same line for short quotes."""
+    limit = at + VALUE_MAX
+    position = at
+    while True:
+        found = text.find(quote, position, limit)
+        if found < 0:
+            return None
+        if len(quote.lstrip("\\")) == 1 and "\n" in text[at:found]:
+            return None
+        backslashes = 0
+        while found - backslashes > at and text[found - backslashes - 1] == "\\":
+            backslashes += 1
+        if quote == "'" and found > at and text.startswith("''", found):
+            position = found + 2  # YAML and SQL double a quote within quotes
+            continue
+        if backslashes % 2 == 0 or quote[0] == "\\":
+            return found
+        position = found + 1
+
+
+def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
+    """The span without blanks around it and without an authorization scheme before it."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    scheme = SCHEME.match(text, start, end)
+    if scheme:
+        start = scheme.end()
+    return Span(start, end, "SECRET", 0.85, rule) if end > start else None
+
+
+def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
+    """`password = fallback`, `password=user_password,`, `KEY: Type`: a name of source code."""
+    if after in (",", ")") and _TYPE_NAME.fullmatch(value) and not PASSWORD.search(name):
+        return True
+    if not _NAME_ONLY.fullmatch(value):
+        return False
+    if not glued:
+        if name.isupper() and value.islower():
+            return not _ends_line(after)  # `ROOT_PASSWORD: example_pw`
+        return not value.islower() or "_" in value or not _ends_line(after)
+    return not name.isupper() and (after in (",", ")") or is_secret_name(value))
+
+
+def _ends_line(after: str) -> bool:
+    return after in ("", "\r", "\n", " ", "#")
+
+
+def _window(text: str, start: int, at: int) -> _Window:
+    floor = max(0, start - FIELD_REACH)
+    return start - floor, at - start, text[floor : at + JUDGED + 1]

@@ -1,0 +1,107 @@
+"""What secrets are called: words for one at the end of a name (`DB_PASSWORD`, `x-api-key`), and
+where in a text such a name may be.
+
+Invariant: pure and linear; work is bounded for every hint. Called by `assignments` and `values`.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from gateway.redaction.detectors.base import Source, occurrences
+
+#: Parts of names that may be followed by a secret; searched in lower case.
+HINTS: Final = (
+    "pwd", "secret", "token", "credential", "authorization", "auth=", "_auth", "kennwort", "sessid",
+    "sessionid", "connect.sid",
+)  # fmt: skip
+#: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
+PASS: Final = re.compile(r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])")
+#: `key` behind one of the words that make it a secret, by that word's last two letters.
+_KEY_TAILS: Final = frozenset(
+    ["pi", "ss", "te", "th", "nt", "on", "ng", "er", "se", "wt", "ie", "pp", "ac", "ed", "ge", "ok",
+     "ce", "in", "et"]
+)  # fmt: skip
+#: Such names only in capitals (`OPENWEATHER_KEY`), and only for values that were generated.
+_CAPITAL_HINT: Final = "_KEY"
+CAPITAL_NAME: Final = re.compile(
+    r"(?!.*(?:PUBLIC|PUBLISHABLE|PRIMARY|FOREIGN|SORT|PARTITION|HASH|CACHE|UNIQUE|REGISTRY|H|SUB|SITE|KNOWN|"
+    r"INDEX|OBJECT|LOOKUP|DEDUPE|ROUTING|GROUP)_KEY)[A-Z][A-Z0-9_]*_KEY\Z"
+)
+#: The word for a password at the end of a name: any value will do, also a short or plain one.
+PASSWORD: Final = re.compile(
+    r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-])psk|^_auth)\Z",
+    re.IGNORECASE,
+)
+#: The whole name, right to left: what it must end in.
+_SECRET_NAME: Final = re.compile(
+    r"(?:(?:^|[_.\-]|key|store|user|smtp|mail|db|root|admin|mysql|pg)pass|(?:^|[_.\-])psk|"
+    r"passwort|kennwort|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
+    r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
+    r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
+    r"session|hmac|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
+    r"access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
+    r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
+    r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
+    r"current|primary|secondary|default|id|base))?\Z",
+    re.IGNORECASE,
+)
+#: Names that end like one and are none.
+_NOT_A_SECRET: Final = re.compile(
+    r"(?:(?:next|continuation|page|cursor|sync|start|end|stop|pad|eos|bos|unk|mask|cls|sep|csrf_?param|"
+    r"max|num|min|per|prev|current|last|first|input|output|special|cancellation|cancel)[_.\-]?token|"
+    r"token_id|secret_id|(?:^|[_.\-])(?:no|bad|wrong|invalid|missing|forgot|reset|change|confirm|show|hide|has|is|"
+    r"use|with|without|require|needs?)[_.\-]?(?:password|passwd|token|secret)|"
+    r"public[_.\-]?key|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
+    re.IGNORECASE,
+)
+#: Longer words are no names; reading on in them would cost time for every hint they hold.
+NAME_MAX: Final = 100
+NAME: Final = re.compile(rf"[\w.\-]{{1,{2 * NAME_MAX}}}", re.ASCII)
+_NAME_CHARS: Final = string.ascii_letters + string.digits + "_.-"
+#: A name's end decides; reading all of a long one would cost time for every hint.
+_NAME_END: Final = 64
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def key_places(source: Source) -> Iterator[int]:
+    """Where `key` ends a name that may be a secret's."""
+    folded = source.folded
+    for at, _ in occurrences(folded, ("key",)):
+        before = folded[max(0, at - 3) : at]
+        if before[-1:] in ("_", ".", "-"):
+            before = before[:-1]
+            if source.text.startswith(_CAPITAL_HINT, at - 1):
+                yield at
+                continue
+        if before[-2:] in _KEY_TAILS:
+            yield at
+
+
+def name_start(text: str, at: int) -> int:
+    """Where the word that holds the hint at `at` begins."""
+    floor = max(0, at - NAME_MAX)
+    return floor + len(text[floor:at].rstrip(_NAME_CHARS))
+
+
+@lru_cache(maxsize=4096)
+def is_secret_name(name: str) -> bool:
+    """Whether `name` ends in a word for a secret, however its words are joined."""
+    name = name[-_NAME_END:]
+    snake = _CAMEL.sub("_", name)
+    return (
+        _SECRET_NAME.search(snake) is not None
+        and _NOT_A_SECRET.search(name) is None
+        and _NOT_A_SECRET.search(snake) is None
+    )
+
+
+def is_any_secret_name(name: str) -> bool:
+    """The same, or a name in capitals whose value counts only when it was generated."""
+    return is_secret_name(name) or (
+        name.endswith(_CAPITAL_HINT) and CAPITAL_NAME.match(name.rpartition(".")[2]) is not None
+    )

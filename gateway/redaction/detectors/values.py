@@ -1,0 +1,251 @@
+"""Whether a value is a secret: generated, or chosen by a person; and not code, a constant, a
+placeholder or a sentence.
+
+Invariant: pure; a value is judged by its first characters, however long it is. Called by the other
+modules that find secrets, and by the engine for what is left beside a token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from itertools import pairwise
+from typing import Final
+
+from gateway.redaction.detectors.base import HIDDEN
+from gateway.redaction.detectors.names import PASSWORD, is_secret_name
+
+OPEN_VALUE: Final = re.compile(rf"[^\s\"'`;<>|{HIDDEN}]{{1,4096}}")
+VALUE_MAX: Final = 4096
+SCHEME: Final = re.compile(r"(?:bearer|basic|token|apikey|digest|key)\s+(?=\S)", re.IGNORECASE)
+_PATH: Final = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[\\/][\w. \-]++)++")
+PLACEHOLDER: Final = re.compile(
+    r"\$\{|\$\(|\$[A-Za-z_]|%\(|%[A-Z_]{2,}%|%[sdrv]\b|\{\{|\{%|<[^>]{1,60}>\Z|\[[A-Z_]+\]\Z|#\{|@\{|@[A-Z_]+@|"
+    r"\.{3}|…|[xX*•·#_?\-]{3,}\Z|(?:your|my|the|some|insert|enter|replace|change|put|add|use|example|sample|"
+    r"dummy|fake|mock|test|todo|fixme|redacted|placeholder)[_\- ](?:[A-Za-z]+[_\- ])*"
+    r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|code)s?\Z|"
+    r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|ref|projects):|projects/[\w-]{1,60}/|"
+    r"lambda\b|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
+    re.IGNORECASE,
+)
+CODE: Final = re.compile(
+    r"(?:[A-Za-z_$][\w$]*(?:\??\.|::|->)[A-Za-z_$]|[A-Za-z_$][\w$.]*[\[(]|[-+!&|~^]?[A-Za-z_]\w*\(|"
+    r"(?:self|this|os|process|env|config|settings|request|args|kwargs|options|ctx|data|params|cls|props|state|"
+    r"import|new|await|typeof|lambda|function|return|not|async)\b(?:[.\[(\s]|\Z))"
+)
+_WORDS: Final = re.compile(r"[A-Za-z_$][\w$]*\Z", re.ASCII)
+_ENV_NAME: Final = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+_SNAKE: Final = re.compile(r"[A-Za-z]+(?:[_\-.][A-Za-z]+)*")
+CONSTANTS: Final = frozenset(
+    ["true", "false", "none", "null", "nil", "undefined", "nan", "yes", "no", "on", "off", "str",
+     "string", "bytes", "int", "bool", "float", "any", "object", "optional", "list", "dict",
+     "self", "this", "void", "never", "unknown", "number", "text", "type", "char", "varchar",
+     "symbol"]
+)  # fmt: skip
+_DOTTED: Final = re.compile(r"[A-Za-z]+(?:[._][A-Za-z]+)+")
+_CALLED: Final = re.compile(r"[\w.$:>-]{1,80}\(")
+_WHOLE_CALL: Final = re.compile(r"\[[^\]]{2,80}\][+*]|[A-Za-z_][\w.]{0,60}\([^()]{0,60}\)")
+_CHOSEN_LEAST: Final = 6
+SHORTEST: Final = 4
+#: Characters that are enough to see a variable or a template.
+GLANCE: Final = 24
+SPOKEN_MAX: Final = 128
+_TOKEN_LIKE: Final = re.compile(r"[\w+/=.~:\-]+", re.ASCII)
+#: Schemes whose signature stands further on (`queries` finds it).
+_SIGNED_SCHEMES: Final = ("AWS4-", "Digest ", "digest ")
+_PIECES: Final = re.compile(r"[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]")
+_UNSPOKEN: Final = re.compile(r"[^aeiouyAEIOUY]{4}|\A[^aeiouyAEIOUY]+\Z")
+#: Characters of a value that are enough to judge it.
+JUDGED: Final = 256
+#: Generated secrets are at least this long when they hold a single digit.
+_GENERATED: Final = 16
+#: `sha256_digest`, `utf8Decoder`, `step-2-name`: words with a number, not a secret.
+_IDENTIFIER: Final = re.compile(
+    r"[A-Za-z]++(?:[_.\-][A-Za-z]++){0,12}+[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]++){0,6}+"
+)
+_PROSE: Final = frozenset(
+    ["your", "the", "is", "are", "enter", "please", "must", "not", "for", "to", "of", "a", "an",
+     "was", "has", "be", "this", "that", "with", "or", "and", "can", "if", "in", "required",
+     "invalid", "incorrect", "wrong", "forgot", "reset", "change", "confirm", "new", "old",
+     "current", "cannot", "should", "will"]
+)  # fmt: skip
+
+
+class Judge:
+    """Judges what stands behind a name: a secret, or code, a placeholder, a sentence."""
+
+    def __init__(self, placeholders: Container[str]) -> None:
+        self._placeholders = placeholders
+
+    def is_secret(
+        self, name: str, value: str, *, quoted: bool, strict: bool = False, data: bool = False
+    ) -> bool:
+        """`strict`: where code may stand; `data`: where only text can stand."""
+        value = value[: VALUE_MAX + 1].strip()
+        scheme = SCHEME.match(value)
+        if scheme:
+            value = value[scheme.end() :]
+        if len(value) < SHORTEST or len(value) > VALUE_MAX:
+            return False
+        value = value[:JUDGED]
+        if self.is_placeholder(name, value):
+            return False
+        if "://" in value or _PATH.fullmatch(value) or value.startswith(_SIGNED_SCHEMES):
+            return False
+        if not is_secret_name(name):
+            return is_generated(value)  # one of `CAPITAL_NAME`
+        password = PASSWORD.search(name) is not None
+        if quoted:
+            return _is_quoted_secret(name, value, password=password)
+        if data:
+            return _is_data_secret(name, value, password=password)
+        random = is_random if password and not strict else _is_long_random
+        if is_code(value) and not random(value):
+            return False
+        if strict:
+            return dense(value) or (password and is_chosen(value))
+        if password:
+            return not value.isdigit() or len(value) >= 6
+        return dense(value) or (name.isupper() and len(value) >= 8)
+
+    def is_placeholder(self, name: str, value: str) -> bool:
+        """Whether `value` stands for one: the policy's list, a variable, a template."""
+        folded = value.lower().strip("\"'*<>[]{}()")
+        if folded in self._placeholders or folded == name.lower():
+            return True
+        return PLACEHOLDER.match(value) is not None or len(set(value)) <= 2
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a word of `text` looks generated or chosen as a secret; what is left beside a token
+    is judged so."""
+    return any(dense(word) or is_chosen(word) for word in text[:VALUE_MAX].split())
+
+
+def is_expression(value: str) -> bool:
+    """Inside quotes: interpolation and templates."""
+    return (
+        PLACEHOLDER.match(value) is not None
+        or _WHOLE_CALL.fullmatch(value) is not None
+        or (
+            "{" in value
+            and "}" in value
+            and re.search(r"\$?\{[\w.\[\]()!: ]{0,60}\}", value) is not None
+        )
+    )
+
+
+def is_code(value: str) -> bool:
+    """Without quotes: a name, a call, a constant, an expression."""
+    if value.lower() in CONSTANTS or CODE.match(value):
+        return True
+    if value[0] in "([{":
+        return True
+    if value[0] in "$&*!@%^|>~=":
+        return not dense(value)
+    return _WORDS.match(value) is not None and not dense(value) and not value.islower()
+
+
+def dense(value: str) -> bool:
+    """Looks generated or chosen as a secret: letters with digits or signs, long enough."""
+    if len(value) < 8:
+        return False
+    letters = sum(c.isalpha() for c in value)
+    digits = sum(c.isdigit() for c in value)
+    if letters and digits >= 2 and not _IDENTIFIER.fullmatch(value):
+        return True
+    if (
+        digits
+        and len(value) >= _GENERATED
+        and _mixed_case(value, every=4)
+        and not _IDENTIFIER.fullmatch(value)
+    ):
+        return True
+    if digits and len(set(value)) >= 6 and any(not c.isalnum() and c not in "_-. /" for c in value):
+        return True
+    return len(value) >= 20 and len(set(value)) >= 10 and _mixed_case(value)
+
+
+def _is_data_secret(name: str, value: str, *, password: bool) -> bool:
+    if value.lower() in CONSTANTS or value[0] in "([{$<%" or _CALLED.match(value):
+        return False
+    if _ENV_NAME.fullmatch(value) or (
+        _DOTTED.fullmatch(value) and is_secret_name(value)  # `--password user.password`
+    ):
+        return False
+    if password:
+        return not value.isdigit() or len(value) >= 6
+    return dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
+
+
+def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
+    if is_expression(value) or _ENV_NAME.fullmatch(value):
+        return False
+    if _SNAKE.fullmatch(value) and is_secret_name(value):
+        return False  # `grant = "refresh_token"`: the name of one
+    if " " in value:
+        return (password or name.isupper() or dense(value)) and not _is_prose(value)
+    return (
+        password or dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
+    )
+
+
+def is_generated(value: str) -> bool:
+    """Surely made by a generator: no name, no word, no version looks like it."""
+    return len(value) >= _GENERATED and dense(value) and _TOKEN_LIKE.fullmatch(value) is not None
+
+
+def is_chosen(value: str, *, surely: bool = False) -> bool:
+    """A password as people choose them: letters with digits or signs; `surely` asks for more, as
+    between the words of a sentence."""
+    if not _CHOSEN_LEAST <= len(value) <= SPOKEN_MAX or " " in value or "://" in value:
+        return False
+    if value[0] in "([{<$%/" or CODE.match(value) or not any(c.isalpha() for c in value):
+        return False
+    digits = any(c.isdigit() for c in value)
+    signs = any(c in "!$#@%*&?+^" for c in value)
+    if surely:
+        mixed = not value.islower() and not value.isupper()
+        return len(value) >= 8 and digits and (mixed or signs)
+    if digits and (signs or not _IDENTIFIER.fullmatch(value)):
+        return True
+    if digits:
+        return len(value) >= 8 and not value.isupper()
+    return is_random(value)
+
+
+def is_random(value: str) -> bool:
+    """Letters nobody can pronounce: names and words of source code are made of syllables."""
+    if len(value) < 8 or not value.isascii():
+        return False
+    pieces = _PIECES.findall(value)
+    letters = sum(map(len, pieces))
+    spoken = sum(len(p) for p in pieces if len(p) >= 3 and _UNSPOKEN.search(p) is None)
+    return letters >= 6 and spoken * 2 < letters and len(set(value)) >= 6
+
+
+def _is_long_random(value: str) -> bool:
+    return (
+        len(value) >= _GENERATED
+        and _TOKEN_LIKE.fullmatch(value) is not None
+        and not value.isupper()
+        and not value.islower()
+        and is_random(value)
+    )
+
+
+def _mixed_case(value: str, every: int = 3) -> bool:
+    """Capitals scattered as a generator does, not as CamelCase does."""
+    if not value.isascii() or any(c.isspace() for c in value):
+        return False
+    changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
+    return changes * every >= len(value)
+
+
+def _is_prose(value: str) -> bool:
+    """A sentence or a label, as interfaces and documentation hold under such names."""
+    words = [word.strip(".,:;!?()'\"").lower() for word in value.split()]
+    if any(any(c.isdigit() for c in word) for word in words):
+        return False
+    hits = sum(word in _PROSE for word in words)
+    return hits >= 2 or (hits >= 1 and (value[:1].isupper() or len(words) <= 3))
