@@ -86,6 +86,11 @@ CASES = [
     ("IP", "https://x.example/«81.2.69.142»/json"),
     ("IP", "https://x.example/v1/lookup/«81.2.69.142»"),
     ("IP", "ip-«81.2.69.142»"),
+    ("IP", "a.txt-11-x\n12-«81.2.69.142»"),
+    ("IP", "hosts.txt-12-«81.2.69.142»"),
+    ("IP", "12:«81.2.69.142»"),
+    ("APIKEY", "密钥«ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5»谢谢"),
+    ("CARD", "12-«4539 1488 0343 6467»"),
     ("IP", "81.2.69.140-«81.2.69.142»"),
     # an address before a file's ending
     ("EMAIL", "https://img.example/«marta.kowalczyk@nordwind-logistik.eu».png"),
@@ -216,6 +221,14 @@ def test_whatever_stands_behind_a_name_is_read_without_an_error(
 ) -> None:
     text = f"{name}{sign}{value}"
     assert all(0 <= s.start < s.end <= len(text) for s in DETECTOR.find(text))
+
+
+@pytest.mark.parametrize("key", ["password", "phone", "card", "note"])
+@pytest.mark.parametrize("value", ["{}", "{} is new", "{} or else", "{}, {}"])
+def test_a_token_stored_under_a_name_stays_alone(key: str, value: str) -> None:
+    token = TOKENIZER.token("PHONE", "x")
+    text = value.replace("{}", token)
+    assert DETECTOR.find_value(key, text) == []
 
 
 LINES = [line.replace("«", "").replace("»", "") for _, line in CASES] + [

@@ -104,12 +104,13 @@ class Detector:
 
     def find_value(self, key: str, value: str) -> list[Span]:
         """The same for a string stored under `key`, whose name may say what it is."""
-        found = [*self._all(value), *self._secrets.value_spans(key, value)]
+        hidden = _without_tokens(value)
+        found = [*self._all(value), *self._secrets.value_spans(key, hidden)]
         if len(value) <= _NAMED_VALUE:
             lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
             found += [
                 replace(span, start=span.start - len(lead), end=span.end - len(lead))
-                for span in _through_escapes(lead + value, self._by_context)
+                for span in _through_escapes(lead + hidden, self._by_context)
                 if span.start >= len(lead)
             ]
         return self._settle(value, found)

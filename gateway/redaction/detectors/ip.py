@@ -29,10 +29,11 @@ _VERSION_BEFORE: Final = re.compile(
 )
 _BEFORE: Final = 24
 #: Where such a word or sign stands before an address all the same: right behind the host of a URL,
-#: behind a word for a machine, behind the first of a range.
+#: behind a word for a machine, behind the first of a range, behind the number of a line.
 _NOT_A_VERSION: Final = re.compile(
     r"(?:://[^\s/\"'<>]{1,100}/|(?<![A-Za-z0-9])(?:ips?|ip-?addr(?:ess)?|hosts?|servers?|nodes?|"
-    r"clients?|peers?|whois|lookup|geo(?:ip)?|from|addr(?:ess)?)[/-]|(?:\d{1,3}\.){3}\d{1,3}-)\Z",
+    r"clients?|peers?|whois|lookup|geo(?:ip)?|from|addr(?:ess)?)[/-]|(?:\d{1,3}\.){3}\d{1,3}-|"
+    r"(?:(?<![^\n])|\.[a-z]{1,5}-)\d{1,6}-)\Z",
     re.IGNORECASE,
 )
 _URL_REACH: Final = 110
