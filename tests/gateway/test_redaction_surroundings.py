@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 import urllib.parse
 from collections.abc import Callable
 
@@ -73,6 +74,7 @@ CASES = [
     ("PHONE", "notes.txt:12:«(555) 123-4567»"),
     ("PHONE", "7:«0161 496 0974»"),
     ("PHONE", "1,«415-555-2671»,y"),
+    ("PHONE", "id,phone\n7,«0161 496 0974»\n8,x"),
     ("PHONE", "#«415-555-2671»"),
     ("CARD", "12:«4539148803436467»"),
     ("CARD", "100%«4539 1488 0343 6467»"),
@@ -85,6 +87,7 @@ CASES = [
     ("IP", "https://x.example/«81.2.69.142»"),
     ("IP", "https://x.example/«81.2.69.142»/json"),
     ("IP", "https://x.example/v1/lookup/«81.2.69.142»"),
+    ("IP", "face:«2a02:8071:b783:20a0:9c1f:7a2b:33ef:91aa»"),
     ("IP", "ip-«81.2.69.142»"),
     ("IP", "a.txt-11-x\n12-«81.2.69.142»"),
     ("IP", "hosts.txt-12-«81.2.69.142»"),
@@ -96,6 +99,7 @@ CASES = [
     ("EMAIL", "https://img.example/«marta.kowalczyk@nordwind-logistik.eu».png"),
     ("EMAIL", "avatars/«jane@corp.co.uk».jpg"),
     ("EMAIL", "«jane@corp.com».json"),
+    ("EMAIL", "«jane@corp.com».tar.gz"),
     # unquoted values and what goes on behind them
     ("SECRET", "DB_PASSWORD=«hunter2» and then restart it"),
     ("SECRET", f"DB_PASSWORD=«{PASSWORD}» npm start"),
@@ -254,3 +258,26 @@ LINES = [line.replace("«", "").replace("»", "") for _, line in CASES] + [
 def test_redacting_a_text_again_changes_nothing(parts: list[tuple[str, str]]) -> None:
     once = redacted("".join(line + end for line, end in parts))
     assert redacted(once) == once
+
+
+@pytest.mark.parametrize(
+    "seed",
+    ["%41", "_4", "_4_", "&#65;", "\x1b[", "\\u0041", "ip-8.8.8.8 ", "ab:2a02:", ":a:", "%2D",
+     "1,415-555-2671,", "8.8.8.8 1 ", "4539 1488 0343 6467 1 ", "password%3D", "a@a.png",
+     "40cba8ff-11a0-478c-90cd-501884102085-", "DB_PASSWORD=hunter2 and ", "-----BEGIN+",
+     TOKENIZER.token("EMAIL", "x"), "\ufdd0", "[A"],
+)  # fmt: skip
+def test_hostile_texts_cost_in_proportion_to_their_length(seed: str) -> None:
+    """A square law would take sixteen times longer for four times the text."""
+
+    def seconds(size: int) -> float:
+        text = (seed * (size // len(seed) + 1))[:size]
+        best = 10.0
+        for _ in range(2):
+            started = time.process_time()
+            DETECTOR.find(text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    seconds(1_000)
+    assert seconds(40_000) < 10 * max(seconds(10_000), 0.002)

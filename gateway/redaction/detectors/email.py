@@ -90,6 +90,7 @@ def _domain_end(domain: re.Match[str]) -> int | None:
     host, _, ending = domain.group().rpartition(".")
     if ending.lower() not in _FILE_ENDINGS:
         return domain.end()
+    host = host.removesuffix(".tar")
     name, _, top = host.rpartition(".")
     if not name or (top.lower() not in _TOP_LEVELS and top.upper() not in SUPPORTED_REGIONS):
         return None

@@ -53,6 +53,10 @@ _V6_LEFT: Final = re.compile(r"[0-9A-Fa-f]{1,4}\Z")
 _V6: Final = re.compile(
     r"(?:[0-9A-Fa-f]{0,4}:){2,8}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4})(?![A-Za-z0-9_:])"
 )
+#: `face:2a02:…`: a word before a whole address that only looks like a group of it.
+_HEX_LABEL: Final = re.compile(
+    r"[A-Fa-f][0-9A-Fa-f]{0,3}:(?=[23][0-9A-Fa-f]{3}:(?:[0-9A-Fa-f]{1,4}:){6}[0-9A-Fa-f]{1,4}(?![\w:]))"
+)
 _V6_GROUPS: Final = 8
 _NOT_A_NAME: Final = 4
 
@@ -101,6 +105,10 @@ class IpRule(Rule):
             if match is None:
                 continue
             done = match.end()
+            label = _HEX_LABEL.match(text, start)
+            if label is not None:
+                match = _V6.match(text, label.end()) or match
+                start = match.start()
             end = _v6_end(text, match)
             if end is None:
                 continue

@@ -25,7 +25,7 @@ from gateway.redaction.spans import Span
 _RUN: Final = re.compile(
     r"(?=[+(\d])(?<!\w)(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
     r"(?:[ \u00a0.\-/]{1,2}\(?\d{1,12}\)?|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
-    r"(?P<ext>[ ,]{0,2}(?:x|ext\.? ?|#)\d{1,6})?",
+    r"(?P<ext>[ ,]{0,2}(?:x|ext\.? ?|#)\d{1,6}(?![.\-/]?\d))?",
     re.ASCII,
 )
 _FEWEST: Final = 7
@@ -227,8 +227,8 @@ def _numbers_of(code: str) -> tuple[frozenset[int], re.Pattern[str]]:
 
 def _stands_alone(text: str, run: re.Match[str]) -> bool:
     """Not one of many numbers in a row (a hex dump, a matrix)."""
-    before = text[max(0, run.start() - 6) : run.start()].rstrip()
-    after = text[run.end() : run.end() + 6].lstrip()
+    before = text[max(0, run.start() - 6) : run.start()].rstrip(" \t")
+    after = text[run.end() : run.end() + 6].lstrip(" \t")
     return not before[-1:].isdigit() and not after[:1].isdigit()
 
 
