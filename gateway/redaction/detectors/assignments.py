@@ -35,6 +35,7 @@ from gateway.redaction.detectors.values import (
     is_chosen,
     is_generated,
     is_random,
+    spoken_word,
 )
 from gateway.redaction.spans import Span
 
@@ -207,7 +208,7 @@ class Assignments:
             word = OPEN_VALUE.match(text, at, at + SPOKEN_MAX)
             if word is None:
                 return None
-            value = word.group().rstrip(".,:;?)]}")
+            value = spoken_word(word.group())
         if not self._judge.is_secret(name, value, quoted=True):
             return None
         if not statement:

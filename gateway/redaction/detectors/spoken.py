@@ -19,6 +19,7 @@ from gateway.redaction.detectors.values import (
     Judge,
     is_chosen,
     is_random,
+    spoken_word,
 )
 from gateway.redaction.spans import Span
 
@@ -42,7 +43,7 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
         value = OPEN_VALUE.match(source.text, glue.end(), glue.end() + SPOKEN_MAX)
         if value is None:
             continue
-        written = value.group().rstrip(".,:;?)]}")
+        written = spoken_word(value.group())
         if (
             len(written) > SHORTEST
             and not judge.is_placeholder("", written)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import Source, occurrences
+from gateway.redaction.detectors.base import HIDDEN, Source, occurrences
 from gateway.redaction.detectors.values import CONSTANTS, JUDGED, Judge, is_expression, is_generated
 from gateway.redaction.spans import Span
 
@@ -18,7 +18,8 @@ _USERINFO_REACH: Final = 400
 _DSN_REACH: Final = 160
 _DSN_USER: Final = re.compile(r"[^:/@]{0,30}[\w.\-]{1,64}")
 _USERINFO: Final = re.compile(
-    r"(?P<user>[^\s:/@\"'<>`\\]{0,128}):(?P<password>[^\s\"'<>`]{1,256})@(?=[\w\[$%{.\-])"
+    rf"(?P<user>[^\s:/@\"'<>`\\{HIDDEN}]{{0,128}}):(?P<password>[^\s\"'<>`{HIDDEN}]{{1,256}})"
+    r"@(?=[\w\[$%{.\-])"
 )
 _QUERY_NAMES: Final = (
     "sig=", "signature=", "hmac=", "?key=", "&key=", "?code=", "&code=", "response=",

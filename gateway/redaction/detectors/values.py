@@ -116,6 +116,14 @@ class Judge:
         return PLACEHOLDER.match(value) is not None or len(set(value)) <= 2
 
 
+def spoken_word(written: str) -> str:
+    """What of a word in a sentence can be a password: no sign that ends a clause, and nothing of a
+    row's next fields where one is an address."""
+    if "://" in written:
+        written = written.partition(",")[0]
+    return written.rstrip(".,:;?)]}")
+
+
 def holds_secret(text: str) -> bool:
     """Whether a word of `text` looks generated or chosen as a secret; what is left beside a token
     is judged so."""
