@@ -70,6 +70,7 @@ def read(match: re.Match[str], style: str, *, whole: bool) -> str:
         value = _COMMENT.split(value, maxsplit=1)[0].rstrip()
         if _BLANK.search(value) and not _scheme_only(value):
             value = _first_or_all(value, whole=whole)
+        value = value.partition(HIDDEN)[0]
         value = value.rstrip(",;\\")
     elif style == "open":
         value = _NEXT_FIELD.split(value, maxsplit=1)[0].rstrip(",\\")
