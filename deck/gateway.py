@@ -118,8 +118,8 @@ class Gateway:
             self.last = await self._ask()
         except TimeoutError:
             self.last = Readiness(False, f"no answer from {self.url} within 500 ms")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            self.last = Readiness(False, f"{self.url} does not answer ({type(error).__name__})")
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+            self.last = Readiness(False, f"{self.url} does not answer")
         return self.last
 
     async def _ask(self) -> Readiness:

@@ -76,9 +76,21 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     )
 
 
+#: Settings of the gateway that are keys (gateway/settings.py).
+GATEWAY_SECRETS: Final = frozenset({"SPHRAGIS_UPSTREAM_API_KEY", "SPHRAGIS_VAULT_KEY"})
+
+
 def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
-    """Return what a role may see of the deck's environment: deny first, then allow if set."""
-    kept = {name: value for name, value in environ.items() if not matches(name, role.env_deny)}
+    """Return what a role may see of the deck's environment: deny first, then allow if set.
+
+    The gateway's own secrets are in the deck's environment when the deck starts the gateway; no
+    role sees them, whatever its lists say.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not matches(name, role.env_deny) and name not in GATEWAY_SECRETS
+    }
     if not role.env_allow:
         return kept
     allowed = (*BASELINE, *role.env_allow)

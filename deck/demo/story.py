@@ -569,7 +569,10 @@ def _say_how_to_look_around(show: Show, world: World) -> None:
             ("choragos board", "roles, tasks, the gateway"),
             ("choragos report", "tasks, times, tokens and cost of each role"),
             ("choragos checkpoints", "what can be rolled back"),
-            ("choragos delegate --to coder --task hello", "gives the coder something to do"),
+            (
+                f"choragos delegate --to coder --brief {project.BRIEF_CHANGES}",
+                "gives the coder something to do",
+            ),
             ("less .choragos/logs/events.log", "what the deck did"),
             ('less "$DEMO/provider.jsonl"', "what the provider received"),
             ('less "$DEMO/trace/coder.jsonl"', "what the coder sent and got back"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import secrets
 import shlex
@@ -368,10 +369,15 @@ def _make_repository(world: World) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Return a port nobody listens on, below those the system gives to outgoing connections:
+    one of those could be taken again before the gateway opens it, or while it is stopped."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise NotSo("a free port", "none between 20000 and 30000")
 
 
 def _processes() -> Iterable[tuple[int, bytes, str]]:

@@ -70,6 +70,14 @@ def test_deny_comes_first_and_allow_passes_only_what_it_names_and_the_baseline()
     }  # fmt: skip
 
 
+def test_no_role_ever_sees_the_keys_of_the_gateway() -> None:
+    keys = {"SPHRAGIS_UPSTREAM_API_KEY": "sk", "SPHRAGIS_VAULT_KEY": "k"}
+    for role in (Role("coder"), Role("coder", env_allow=("SPHRAGIS_*", *keys))):
+        assert not keys.keys() & filtered({**ENVIRON, **keys}, role).keys()
+        given_to_it = environment(role, Credential(), around(on=True, environ={**ENVIRON, **keys}))
+        assert not keys.keys() & given_to_it.keys()
+
+
 @given(
     st.dictionaries(st.sampled_from([*ENVIRON, "CHORAGOS_SOCK", "ANTHROPIC_BASE_URL"]), st.text()),
     st.lists(st.sampled_from(["CHORAGOS_*", "ANTHROPIC_*", "*", "PATH"])),
