@@ -24,7 +24,7 @@ $(STAMP): $(LOCK) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: install ## the whole story in one minute (KEEP=1 leaves the session up)
+demo: install ## the whole story, checked, in half a minute (KEEP=1 leaves the session up)
 	@$(BIN)/choragos demo $(if $(KEEP),--keep)
 
 lint: install ## ruff, formatting and style

@@ -1,0 +1,1 @@
+"""The gateway, `sphragis`: scans, replaces, records and forwards what agents send to a model."""

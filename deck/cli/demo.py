@@ -25,7 +25,7 @@ def demo(
 ) -> None:
     """Show a team working behind the gateway, and check everything that is said about it."""
     if importlib.util.find_spec("anthropic") is None:
-        _give_up("the demo's agents need the anthropic SDK: pip install 'choragos[demo]'")
+        _give_up("the demo's agents need the anthropic SDK: pip install 'anthropic>=0.80'")
     if shutil.which("git") is None:
         _give_up("the demo works in a git repository and git is not on PATH: install git")
     from deck.demo.story import run

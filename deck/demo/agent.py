@@ -338,7 +338,7 @@ def main() -> int:
             Screen(role_of(base_url)).state("working")
             _serve_lines(_start(role_of(base_url), model))
     except ImportError:
-        print("This agent needs the anthropic SDK: pip install 'choragos[demo]'", file=sys.stderr)
+        print("This agent needs the anthropic SDK: pip install 'anthropic>=0.80'", file=sys.stderr)
         return 1
     except (EndOfInput, OSError, termios.error):
         pass
