@@ -75,8 +75,9 @@ def test_a_wrong_call_is_one_sentence(tmp_path: Path, arguments: list[str]) -> N
     one_sentence(sphragis(*arguments, home=tmp_path))
 
 
-def test_help_lists_the_verbs(tmp_path: Path) -> None:
-    result = sphragis("--help", home=tmp_path)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_the_verbs(tmp_path: Path, option: str) -> None:
+    result = sphragis(option, home=tmp_path)
     assert result.returncode == 0
     for verb in ("serve", "stop", "status", "verify", "offline-provider", "version"):
         assert verb in result.stdout
