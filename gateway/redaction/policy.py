@@ -1,8 +1,9 @@
 """The policy file: what happens to a value of each kind.
 
 Owns the TOML format of `policies/*.toml`. Invariant: a key nobody reads is an error naming it, so a
-typo can never switch a protection off; the digest covers every byte that decides (the file and
-its terms). Loaded once at start by the settings, sent to the scanning workers as text.
+typo can never switch a protection off; two keys that cannot both be kept are an error naming both;
+the digest covers every byte that decides (the file and its terms). Loaded once at start by the
+settings, sent to the scanning workers as text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,17 +20,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from gateway.redaction import stand_ins
 from gateway.redaction.tokens import KIND
 
 E = TypeVar("E", bound=StrEnum)
 
 
 class Action(StrEnum):
-    """What to do with a value: replace it by its token, hide it for good, refuse the call, let it
-    be."""
+    """What to do with a value: replace it by its token, by the name of its kind, by a keyed hash,
+    or by an invented value of the same form; refuse the call; let it be."""
 
     TOKEN = "token"  # noqa: S105 - a policy word
     MASK = "mask"
+    HASH = "hash"
+    STAND_IN = "stand_in"
     REFUSE = "refuse"
     ALLOW = "allow"
 
@@ -46,16 +51,45 @@ class Answers(StrEnum):
     PASS = "pass"  # noqa: S105 - a policy word
 
 
+class ScopeRule(StrEnum):
+    """Who shares tokens: everybody at this gateway, the callers of one role, or one session of a
+    role. Restoring is never wider than the role that introduced a value."""
+
+    DEPLOYMENT = "deployment"
+    ROLE = "role"
+    SESSION = "session"
+
+
+class ForeignTokens(StrEnum):
+    """A request that holds tokens its sender never introduced: count them, or refuse it too."""
+
+    COUNT = "count"
+    REFUSE = "refuse"
+
+
+class VaultMode(StrEnum):
+    """Whether originals are kept: without a vault, tokens stay as they are and nothing comes
+    back."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class PolicyError(Exception):
     """The policy cannot be used; the text says which key or file, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindRule:
-    """`restore`: whether the one who introduced a value gets it back in answers."""
+    """`restore`: whether the one who introduced a value gets it back in answers. `threshold`: the
+    lowest score (0 to 1) that counts. `ttl`: seconds an original is kept, None for the policy's.
+    `allow`: what values of this kind are left alone."""
 
     action: Action
     restore: bool
+    threshold: float = 0.0
+    ttl: int | None = None
+    allow: re.Pattern[str] | None = None
 
 
 #: A kind the file does not name (an operator's own recognizer): hidden, and not given back.
@@ -86,10 +120,39 @@ class Policy:
     allowed: Allowed = field(default_factory=Allowed)
     terms: tuple[str, ...] = ()
     recognizers: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ("en",)
+    scope: ScopeRule = ScopeRule.ROLE
+    foreign_tokens: ForeignTokens = ForeignTokens.COUNT
+    vault: VaultMode = VaultMode.ON
+    ttl: int | None = None
 
     def rule(self, kind: str) -> KindRule:
         """Return what to do with `kind`; a kind the file does not name is hidden for good."""
         return self.kinds.get(kind, UNNAMED_KIND)
+
+    def restores(self, kind: str) -> bool:
+        """Tell whether the one who introduced a value of `kind` gets it back."""
+        return self.vault is VaultMode.ON and self.rule(kind).restore
+
+    def lifetime(self, kind: str) -> int | None:
+        """Return how many seconds an original of `kind` is kept; None is until it is erased."""
+        own = self.rule(kind).ttl
+        return self.ttl if own is None else own
+
+    def overlooks(self, kind: str, score: float, value: str) -> bool:
+        """Tell whether a find is left alone. Asked before finds that overlap are merged, so that
+        what is left alone cannot hide what lies within it."""
+        rule = self.rule(kind)
+        return (
+            rule.action is Action.ALLOW
+            or score < rule.threshold
+            or (rule.allow is not None and rule.allow.fullmatch(value) is not None)
+            or value in self.allowed.values
+        )
+
+    def stand_ins(self) -> tuple[str, ...]:
+        """Return the kinds that are replaced by stand-ins."""
+        return tuple(k for k, rule in self.kinds.items() if rule.action is Action.STAND_IN)
 
 
 #: Classes of addresses `allow.ip` may name.
@@ -97,11 +160,82 @@ IP_CLASSES: Final = frozenset(
     {"loopback", "unspecified", "private", "link_local", "documentation", "multicast", "broadcast"}
 )
 _TOP: Final = frozenset(
-    {"id", "version", "opaque", "answers", "kinds", "allow", "terms", "recognizers"}
+    {
+        "id",
+        "version",
+        "opaque",
+        "answers",
+        "kinds",
+        "allow",
+        "terms",
+        "recognizers",
+        "languages",
+        "scope",
+        "foreign_tokens",
+        "vault",
+        "ttl",
+    }
 )
 _ALLOW: Final = frozenset({"ip", "emails", "placeholders", "values"})
 _TERMS: Final = frozenset({"file", "list"})
-_KIND_KEYS: Final = frozenset({"action", "restore"})
+_KIND_KEYS: Final = frozenset({"action", "restore", "threshold", "ttl", "allow"})
+
+#: Languages a recognizer may be asked for: ISO 639-1, those of Europe and the largest others.
+LANGUAGES: Final = frozenset(
+    [
+        "ar",
+        "bg",
+        "bn",
+        "ca",
+        "cs",
+        "cy",
+        "da",
+        "de",
+        "el",
+        "en",
+        "es",
+        "et",
+        "eu",
+        "fi",
+        "fr",
+        "ga",
+        "gl",
+        "he",
+        "hi",
+        "hr",
+        "hu",
+        "id",
+        "is",
+        "it",
+        "ja",
+        "ko",
+        "lb",
+        "lt",
+        "lv",
+        "mk",
+        "mt",
+        "nb",
+        "nl",
+        "nn",
+        "no",
+        "pl",
+        "pt",
+        "ro",
+        "ru",
+        "sk",
+        "sl",
+        "sq",
+        "sr",
+        "sv",
+        "th",
+        "tr",
+        "uk",
+        "vi",
+        "zh",
+    ]
+)
+_TTL: Final = re.compile(r"([1-9]\d{0,5})([smhdw])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 #: A terms file holds names and project words; more than this is a mistake, not a list.
 _MAX_TERMS_BYTES: Final = 4 * 1024 * 1024
@@ -140,7 +274,7 @@ def parse_policy(
     digest = hashlib.sha256(text.encode())
     if terms:
         digest.update(b"\0" + "\n".join(terms).encode())
-    return Policy(
+    policy = Policy(
         id=_text(document, "id", source),
         version=_text(document, "version", source),
         digest=digest.hexdigest(),
@@ -151,7 +285,32 @@ def parse_policy(
         allowed=_allowed(document.get("allow", {}), source),
         terms=terms,
         recognizers=_strings(document.get("recognizers", []), "recognizers", source),
+        languages=_languages(document.get("languages", ["en"]), source),
+        scope=_choice(ScopeRule, document.get("scope", "role"), "scope", source),
+        foreign_tokens=_choice(
+            ForeignTokens, document.get("foreign_tokens", "count"), "foreign_tokens", source
+        ),
+        vault=_choice(VaultMode, document.get("vault", "on"), "vault", source),
+        ttl=_ttl(document.get("ttl"), "ttl", source),
     )
+    _check_together(policy, source)
+    return policy
+
+
+def _check_together(policy: Policy, source: str) -> None:
+    """Refuse what cannot be kept: a protection that silently is none is worse than no start."""
+    if policy.vault is VaultMode.ON:
+        return
+    if policy.foreign_tokens is ForeignTokens.REFUSE:
+        raise PolicyError(
+            f"The policy {source} has foreign_tokens = 'refuse' and vault = 'off'; without a vault "
+            "nobody knows whose a token is: use 'count', or the vault."
+        )
+    for kind in policy.stand_ins():
+        raise PolicyError(
+            f"The policy {source} has kinds.{kind}.action = 'stand_in' and vault = 'off'; without "
+            "a vault an invented value would stay in files for good: use 'token', or the vault."
+        )
 
 
 def _base_text() -> str:
@@ -182,11 +341,73 @@ def _kinds(table: Any, source: str) -> dict[str, KindRule]:
         _is_table(entry, where, source)
         _known_keys(entry, _KIND_KEYS, source, where + ".")
         action = _choice(Action, entry.get("action", "token"), where + ".action", source)
+        if action is Action.STAND_IN and kind not in stand_ins.KINDS:
+            raise PolicyError(
+                f"In the policy {source}, {where}.action is 'stand_in'; only "
+                f"{', '.join(sorted(stand_ins.KINDS))} have stand-ins, use 'token'."
+            )
         restore = entry.get("restore", False)
         if not isinstance(restore, bool):
             raise PolicyError(f"In the policy {source}, {where}.restore must be true or false.")
-        rules[kind] = KindRule(action, restore)
+        if action is Action.STAND_IN and not restore:
+            raise PolicyError(
+                f"In the policy {source}, {where} has action = 'stand_in' without restore = true; "
+                "an invented value that nothing replaces again would stay in files for good."
+            )
+        rules[kind] = KindRule(
+            action,
+            restore and action in (Action.TOKEN, Action.STAND_IN),
+            _threshold(entry.get("threshold", 0), where + ".threshold", source),
+            _ttl(entry.get("ttl"), where + ".ttl", source),
+            _patterns(entry.get("allow", []), where + ".allow", source),
+        )
     return rules
+
+
+def _threshold(value: Any, where: str, source: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise PolicyError(f"In the policy {source}, {where} must be a number from 0 to 1.")
+    return float(value)
+
+
+def _ttl(value: Any, where: str, source: str) -> int | None:
+    if value is None:
+        return None
+    found = _TTL.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise PolicyError(
+            f"In the policy {source}, {where} must be a time such as '12h', '30d' or '8w'."
+        )
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _patterns(value: Any, where: str, source: str) -> re.Pattern[str] | None:
+    """Texts as they are, in any letter case; one `*` in each may stand for any run of characters
+    (more would let a pattern take time that grows with their number)."""
+    texts = _strings(value, where, source)
+    for text in texts:
+        if text.count("*") > 1 or not text.strip("* "):
+            raise PolicyError(
+                f"In the policy {source}, {where} holds '{text}'; write a text with at most one "
+                "'*' and something beside it."
+            )
+    if not texts:
+        return None
+    alternatives = (".*".join(map(re.escape, text.split("*"))) for text in texts)
+    return re.compile("|".join(alternatives), re.IGNORECASE | re.DOTALL)
+
+
+def _languages(value: Any, source: str) -> tuple[str, ...]:
+    languages = tuple(dict.fromkeys(_strings(value, "languages", source)))
+    for language in languages:
+        if language not in LANGUAGES:
+            raise PolicyError(
+                f"In the policy {source}, languages holds '{language}'; use two-letter codes such "
+                "as 'en' or 'de'."
+            )
+    if not languages:
+        raise PolicyError(f"In the policy {source}, languages must name at least one language.")
+    return languages
 
 
 def _allowed(table: Any, source: str) -> Allowed:

@@ -1,8 +1,10 @@
 """Replaces what the detector finds, one call at a time; what the wire modules hold in their hands.
 
 Owns the decision per kind (the policy's action) and the memory of one call: how many values of each
-kind, and which token stands for which original. Invariant: `originals` holds only values the
-policy lets back; a value of a refused kind stops the call and is named nowhere.
+kind, which token stands for which original, and which tokens were in the text already. Invariants:
+`originals` holds only values the policy lets back; a value of a refused kind stops the call and is
+named nowhere; what the gateway wrote itself (tokens, hashes, stand-ins) is left as it is, so that
+redacting twice is redacting once.
 `SpanCache` remembers where the finds of an unchanged text are (positions, never values), and whole
 parts in which there are none, because agents send the whole conversation again on every turn.
 """
@@ -15,9 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from gateway.redaction.policy import Action, Opaque, Policy
+from gateway.redaction.policy import Action, KindRule, Opaque, Policy
 from gateway.redaction.spans import Span
-from gateway.redaction.tokens import Tokenizer
+from gateway.redaction.stand_ins import shapes_of
+from gateway.redaction.tokens import TOKEN, Tokenizer
+
+#: Kind of a remembered position at which a token stood already; no kind a rule could find.
+_MET: Final = "[]"
 
 
 class Finder(Protocol):
@@ -120,6 +126,10 @@ class Redactor:
         self.touched = 0
         self.counts: Counter[str] = Counter()
         self.originals: dict[str, str] = {}
+        #: Keyed marks of the values that tokens and stand-ins of this call stand for, by token.
+        self.marks: dict[str, str] = {}
+        #: Tokens and stand-ins that were in the text already.
+        self.met: set[str] = set()
         self.opaque_parts: Counter[str] = Counter()
 
     def text(self, s: str) -> str:
@@ -175,7 +185,11 @@ class Redactor:
         return bytes(mark.digest()[:16])
 
     def _find(self, s: str, name: str | None) -> list[Span]:
-        return self._finder.find(s) if name is None else self._finder.find_value(name, s)
+        found = self._finder.find(s) if name is None else self._finder.find_value(name, s)
+        if "[" not in s:
+            return found
+        met = [Span(*token.span(), _MET, 1.0, "") for token in TOKEN.finditer(s)]
+        return sorted([*found, *met], key=_start) if met else found
 
     def _replace(self, s: str, spans: Sequence[Span]) -> str:
         if not spans:
@@ -190,9 +204,17 @@ class Redactor:
 
     def _instead(self, kind: str, value: str) -> str:
         self.touched += 1
+        if kind == _MET:
+            self.met.add(value)
+            return value
         rule = self._policy.rule(kind)
         if rule.action is Action.ALLOW:
             return value
+        if rule.action is Action.STAND_IN:
+            shapes = shapes_of((kind,))
+            if shapes is not None and shapes.is_one(value):
+                self.met.add(value)
+                return value
         self.counts[kind] += 1
         if rule.action is Action.REFUSE:
             raise PolicyRefused(
@@ -201,10 +223,23 @@ class Redactor:
             )
         if rule.action is Action.MASK:
             return f"[{kind}]"
-        token = self._tokenizer.token(kind, value)
+        if rule.action is Action.HASH:
+            return self._tokenizer.hashed(kind, value)
+        return self._token(kind, value, rule)
+
+    def _token(self, kind: str, value: str, rule: KindRule) -> str:
+        if rule.action is Action.STAND_IN:
+            token = self._tokenizer.stand_in(kind, value)
+        else:
+            token = self._tokenizer.token(kind, value)
+        self.marks[token] = self._tokenizer.marks[token]
         if rule.restore:
             self.originals[token] = value
         return token
+
+
+def _start(span: Span) -> int:
+    return span.start
 
 
 #: Media types that may be named in records and sentences. A client chooses the text, so any other

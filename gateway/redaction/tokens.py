@@ -1,9 +1,13 @@
 """Tokens: `[EMAIL_x7k2m9qd]`, a keyed function of scope, kind and value, never a counter.
 
 Invariant: the same value in the same scope gives the same token in every process and replica,
-without coordination; without the key a token tells nothing; the value is taken exactly as written,
-so restoring is exact. A token is plain ASCII that JSON, Markdown and source code leave alone.
-Called by `redactor` (to make tokens), `engine` and `restore` (to recognise them).
+without coordination; without the key a token tells nothing. The value is taken exactly as written,
+not even spaces or Unicode forms are evened out: a token stands for one spelling, because what comes
+back into a file must be the bytes that were taken out of it; `Jane@x.example` and `jane@x.example`
+have two tokens. Beside each token goes a mark, more of the same digest, by which the vault tells
+two values of one token apart without knowing either. A hash, `[EMAIL#x7k2m9qd3v5p]`, is as stable
+and never restored. All are plain ASCII that JSON, Markdown and source code leave alone.
+Called by `redactor` (to make them), `engine` and `restore` (to recognize them).
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import hmac
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from gateway.redaction import stand_ins
 
 #: Crockford's base 32 in lower case: no i, l, o, u, so a model that copies it has little to
 #: confuse.
@@ -33,6 +39,13 @@ TOKEN: Final = re.compile(
     rf"\[[A-Z](?:[A-Z_]{{0,30}}[A-Z])?_{_BODY}{{8}}(?:{_BODY}{{4}}(?:{_BODY}{{4}})?)?\]"
 )
 
+#: Length of a hash's body: 60 bits, because nobody checks hashes for collisions.
+_HASHED: Final = 12
+#: What the gateway wrote itself, tokens and hashes: no detector may read it as a value again.
+WRITTEN: Final = re.compile(
+    rf"{TOKEN.pattern}|\[[A-Z](?:[A-Z_]{{0,30}}[A-Z])?#{_BODY}{{{_HASHED}}}\]"
+)
+
 #: What the beginning of a token looks like, to the end of the text (see `restore`).
 TOKEN_BEGINNING: Final = re.compile(rf"\[(?:[A-Z][A-Z_]{{0,31}}(?:(?<=_){_BODY}{{1,16}})?)?\Z")
 
@@ -49,29 +62,75 @@ class TokensExhausted(Exception):
 class Tokenizer:
     """Makes the tokens of one scope.
 
-    `taken` maps tokens already known to stand for another value (token to value): a value that
-    collides with one gets the next longer token, every time, in every process that is told.
+    `taken` maps tokens that are already known to stand for a value to that value's mark: another
+    value that collides with one gets the next longer token (or the next stand-in), every time, in
+    every process that is told.
     """
 
     def __init__(self, key: bytes, scope: str, taken: Mapping[str, str] | None = None) -> None:
         self._mac = hmac.new(key, _framed(_DOMAIN) + _framed(scope.encode()), "sha256")
         self._owners: dict[str, str] = dict(taken or {})
         self._known: dict[tuple[str, str], str] = {}
+        self._stand_ins: dict[tuple[str, str], str] = {}
+        #: Marks of what was made so far, by token.
+        self.marks: dict[str, str] = {}
 
     def token(self, kind: str, value: str) -> str:
         """Return the token of `value`. Raises TokensExhausted when no length is free."""
         known = self._known.get((kind, value))
         if known is not None:
             return known
-        mac = self._mac.copy()
-        mac.update(_framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass")))
-        body = _encode(mac.digest())
+        digest = self._digest(kind, value)
+        body = _encode(digest)
         for length in LENGTHS:
             token = f"[{kind}_{body[:length]}]"
-            if self._owners.setdefault(token, value) == value:
+            if self._claim(token, _mark(digest)):
                 self._known[(kind, value)] = token
                 return token
         raise TokensExhausted(f"No free token is left for a value of kind {kind}.")
+
+    def hashed(self, kind: str, value: str) -> str:
+        """Return the hash of `value`: stable in the scope, of no use for restoring."""
+        return f"[{kind}#{_encode(self._digest(kind, value, b'hash'))[:_HASHED]}]"
+
+    def stand_in(self, kind: str, value: str) -> str:
+        """Return an invented value of the same form, or the token where no free one is found.
+        Raises TokensExhausted."""
+        known = self._stand_ins.get((kind, value))
+        if known is not None:
+            return known
+        mark = _mark(self._digest(kind, value))
+        for attempt in range(stand_ins.ATTEMPTS):
+            made = stand_ins.make(kind, value, self._digest(kind, value, b"stand-in %d" % attempt))
+            if made is None:
+                break
+            if made != value and self._claim(made, mark):
+                self._stand_ins[(kind, value)] = made
+                return made
+        return self.token(kind, value)
+
+    def _claim(self, token: str, mark: str) -> bool:
+        if self._owners.setdefault(token, mark) != mark:
+            return False
+        self.marks[token] = mark
+        return True
+
+    def _digest(self, kind: str, value: str, purpose: bytes = b"") -> bytes:
+        mac = self._mac.copy()
+        mac.update(_framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass")))
+        if purpose:
+            mac.update(_framed(purpose))
+        return mac.digest()
+
+
+def kind_of(token: str) -> str:
+    """Return the kind a token names."""
+    return token[1:].rpartition("_")[0]
+
+
+def _mark(digest: bytes) -> str:
+    """128 bits that are not in the token."""
+    return digest[10:26].hex()
 
 
 def _framed(part: bytes) -> bytes:

@@ -16,8 +16,10 @@ from gateway.redaction.tokens import (
     MAX_TOKEN,
     TOKEN,
     TOKEN_BEGINNING,
+    WRITTEN,
     Tokenizer,
     TokensExhausted,
+    kind_of,
 )
 
 KEY = bytes(range(32))
@@ -65,16 +67,55 @@ def test_letter_case_is_part_of_the_value() -> None:
 
 
 def test_a_taken_token_leads_to_the_next_longer_one_every_time() -> None:
-    short = Tokenizer(KEY, "r").token("EMAIL", "a")
+    first = Tokenizer(KEY, "r")
+    short = first.token("EMAIL", "a")
     longer = Tokenizer(KEY, "r", {short: "other"}).token("EMAIL", "a")
     longest = Tokenizer(KEY, "r", {short: "other", longer: "another"}).token("EMAIL", "a")
     assert [len(t) - len("[EMAIL_]") for t in (short, longer, longest)] == list(LENGTHS)
     assert longer.startswith(short[:-1])
     assert longer == Tokenizer(KEY, "r", {short: "other"}).token("EMAIL", "a")
-    assert Tokenizer(KEY, "r", {short: "a"}).token("EMAIL", "a") == short
+    assert Tokenizer(KEY, "r", first.marks).token("EMAIL", "a") == short
     taken = {short: "x", longer: "y", longest: "z"}
     with pytest.raises(TokensExhausted):
         Tokenizer(KEY, "r", taken).token("EMAIL", "a")
+
+
+@given(kinds, st.text(min_size=1), st.text(max_size=20))
+def test_a_mark_tells_values_apart_and_is_no_part_of_the_token(
+    kind: str, value: str, scope: str
+) -> None:
+    tokenizer = Tokenizer(KEY, scope)
+    token = tokenizer.token(kind, value)
+    mark = tokenizer.marks[token]
+    assert len(bytes.fromhex(mark)) == 16
+    again = Tokenizer(KEY, scope)
+    assert again.marks == {}
+    again.token(kind, value)
+    assert again.marks == {token: mark}
+    again.token(kind, value + "x")
+    assert len(set(again.marks.values())) == 2
+
+
+@pytest.mark.parametrize("other", ["Jane@corp.example", "jane@corp.example ", "ja\u0301ne@x"])
+def test_every_spelling_has_a_token_of_its_own(other: str) -> None:
+    tokenizer = Tokenizer(KEY, "r")
+    assert tokenizer.token("EMAIL", "jane@corp.example") != tokenizer.token("EMAIL", other)
+    assert tokenizer.token("EMAIL", "j\u00e1ne@x") != tokenizer.token("EMAIL", "ja\u0301ne@x")
+
+
+@given(kinds, st.text(), st.text(max_size=20))
+def test_a_hash_is_stable_and_no_token(kind: str, value: str, scope: str) -> None:
+    hashed = Tokenizer(KEY, scope).hashed(kind, value)
+    assert hashed == Tokenizer(KEY, scope).hashed(kind, value)
+    assert WRITTEN.fullmatch(hashed)
+    assert not TOKEN.search(hashed)
+    assert hashed != Tokenizer(KEY, scope + "x").hashed(kind, value)
+    assert hashed[1:].partition("#")[2][:8] != Tokenizer(KEY, scope).token(kind, value)[-9:-1]
+
+
+@given(kinds, st.text())
+def test_a_token_names_its_kind(kind: str, value: str) -> None:
+    assert kind_of(Tokenizer(KEY, "r").token(kind, value)) == kind
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from gateway.redaction.detectors.terms import TermRule
 from gateway.redaction.detectors.values import holds_secret
 from gateway.redaction.policy import Policy, PolicyError
 from gateway.redaction.spans import Span, cut_out, resolve
-from gateway.redaction.tokens import TOKEN
+from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
 RULES_VERSION: Final = "4"
@@ -96,7 +96,7 @@ class Detector:
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
         self._by_context = [r for r in self._rules if isinstance(r, (PhoneRule, SsnRule, CardRule))]
         self._own = [_load(name, policy) for name in policy.recognizers]
-        self._allowed = policy.allowed.values
+        self._policy = policy
 
     def find(self, text: str) -> list[Span]:
         """Return what is found in `text`: sorted, apart from each other and from tokens."""
@@ -135,12 +135,12 @@ class Detector:
     def _settle(self, text: str, found: list[Span]) -> list[Span]:
         if not found:
             return found
-        if self._allowed:
-            found = [span for span in found if text[span.start : span.end] not in self._allowed]
+        overlooks = self._policy.overlooks
+        found = [s for s in found if not overlooks(s.kind, s.score, text[s.start : s.end])]
         spans = resolve(found)
         if "[" not in text:
             return spans
-        tokens = [match.span() for match in TOKEN.finditer(text)]
+        tokens = [match.span() for match in WRITTEN.finditer(text)]
         starts, ends = [start for start, _ in tokens], [end for _, end in tokens]
         pieces: list[Span] = []
         for span in spans:  # only the tokens it touches: a long text may hold thousands of each
@@ -191,7 +191,7 @@ def _without_tokens(text: str) -> str:
     """The text with every token hidden, at the same offsets."""
     if "[" not in text:
         return text
-    return TOKEN.sub(lambda token: HIDDEN * len(token.group()), text)
+    return WRITTEN.sub(lambda token: HIDDEN * len(token.group()), text)
 
 
 def _in_uuid(text: str, at: int) -> bool:
