@@ -107,6 +107,19 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
+class NameModel:
+    """The language model that finds names: an installed package or a directory (`model`), or an
+    operator's Presidio NLP configuration (`nlp_config`); `sha256` pins its files, `kinds` are what
+    it may find, below `min_score` (0 to 1) nothing counts."""
+
+    model: str = ""
+    nlp_config: Path | None = None
+    sha256: str = ""
+    kinds: tuple[str, ...] = ("NAME",)
+    min_score: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """One loaded policy; `text` is the file, `digest` its sha256 in hex (with the terms)."""
 
@@ -178,6 +191,9 @@ _TOP: Final = frozenset(
 )
 _ALLOW: Final = frozenset({"ip", "emails", "placeholders", "values"})
 _TERMS: Final = frozenset({"file", "list"})
+_NER: Final = frozenset({"model", "nlp_config", "sha256", "kinds", "min_score"})
+#: Kinds a language model may find.
+NER_KINDS: Final = frozenset({"NAME", "ADDRESS", "ORGANIZATION"})
 _KIND_KEYS: Final = frozenset({"action", "restore", "threshold", "ttl", "allow"})
 
 #: Languages a recognizer may be asked for: ISO 639-1, those of Europe and the largest others.
@@ -237,6 +253,8 @@ LANGUAGES: Final = frozenset(
 _TTL: Final = re.compile(r"([1-9]\d{0,5})([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
+_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+
 #: A terms file holds names and project words; more than this is a mistake, not a list.
 _MAX_TERMS_BYTES: Final = 4 * 1024 * 1024
 
@@ -285,6 +303,9 @@ def parse_policy(
         allowed=_allowed(document.get("allow", {}), source),
         terms=terms,
         recognizers=_strings(document.get("recognizers", []), "recognizers", source),
+        recognizers_file=_path(document, "recognizers_file", "", source, directory),
+        ner=_name_model(document.get("ner"), source, directory),
+        directory=directory,
         languages=_languages(document.get("languages", ["en"]), source),
         scope=_choice(ScopeRule, document.get("scope", "role"), "scope", source),
         foreign_tokens=_choice(
@@ -432,6 +453,45 @@ def _allowed(table: Any, source: str) -> Allowed:
         ),
         values=frozenset(_strings(table.get("values", []), "allow.values", source)),
     )
+
+
+def _name_model(table: Any, source: str, directory: Path | None) -> NameModel | None:
+    if table is None:
+        return None
+    _is_table(table, "ner", source)
+    _known_keys(table, _NER, source, "ner.")
+    model = table.get("model", "")
+    nlp_config = _path(table, "nlp_config", "ner.", source, directory)
+    if not isinstance(model, str) or bool(model) == (nlp_config is not None):
+        raise PolicyError(
+            f"In the policy {source}, ner needs one of model (an installed package or a "
+            "directory) and nlp_config (a Presidio NLP file)."
+        )
+    if "/" in model or model.startswith(("~", ".")):
+        model = str((directory or Path()) / Path(model).expanduser())
+    sha256 = table.get("sha256", "")
+    if not isinstance(sha256, str) or (sha256 and not _SHA256.fullmatch(sha256)):
+        raise PolicyError(f"In the policy {source}, ner.sha256 must be 64 hex digits in quotes.")
+    kinds = _strings(table.get("kinds", ["NAME"]), "ner.kinds", source)
+    if not kinds or set(kinds) - NER_KINDS:
+        raise PolicyError(
+            f"In the policy {source}, ner.kinds may hold {', '.join(sorted(NER_KINDS))}."
+        )
+    score = table.get("min_score", 0.5)
+    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+        raise PolicyError(f"In the policy {source}, ner.min_score must be a number from 0 to 1.")
+    return NameModel(model, nlp_config, sha256.lower(), kinds, float(score))
+
+
+def _path(
+    table: Mapping[str, Any], key: str, prefix: str, source: str, directory: Path | None
+) -> Path | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"In the policy {source}, {prefix}{key} must be a path in quotes.")
+    return (directory or Path()) / Path(value).expanduser()
 
 
 def _terms(table: Any, source: str, directory: Path | None) -> tuple[str, ...]:
