@@ -133,6 +133,10 @@ class Policy:
     allowed: Allowed = field(default_factory=Allowed)
     terms: tuple[str, ...] = ()
     recognizers: tuple[str, ...] = ()
+    recognizers_file: Path | None = None
+    ner: NameModel | None = None
+    #: Where relative paths of the file begin.
+    directory: Path | None = None
     languages: tuple[str, ...] = ("en",)
     scope: ScopeRule = ScopeRule.ROLE
     foreign_tokens: ForeignTokens = ForeignTokens.COUNT
@@ -182,6 +186,8 @@ _TOP: Final = frozenset(
         "allow",
         "terms",
         "recognizers",
+        "recognizers_file",
+        "ner",
         "languages",
         "scope",
         "foreign_tokens",
