@@ -154,7 +154,7 @@ def test_importing_and_running_every_rule_never_reaches_for_the_network() -> Non
 
 
 SEEDS = sorted(
-    {literal for _, literal, _ in providers._ROWS}
+    {literal for row in providers.TABLE for literal in row.literals}
     | set(names.HINTS)
     | {
         "@",
