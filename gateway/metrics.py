@@ -103,6 +103,12 @@ class Metrics:
         self._restored = Counter(
             "sphragis_restored", "Tokens put back into answers.", registry=registry
         )
+        self._foreign = Counter(
+            "sphragis_foreign_tokens",
+            "Tokens met that stand for nothing their reader or sender introduced.",
+            ["direction"],
+            registry=registry,
+        )
         self._kinds: set[str] = set()
         self._reasons: set[str] = set()
         # What the console shows; the same events, without walking the registry.
@@ -146,6 +152,11 @@ class Metrics:
     def restored(self, number: int) -> None:
         """Count tokens put back into an answer."""
         self._restored.inc(number)
+
+    def foreign_tokens(self, number: int, direction: str) -> None:
+        """Count tokens of others; `direction` is `request` or `response`."""
+        if number:
+            self._foreign.labels(direction).inc(number)
 
     def in_flight(self, number: int) -> None:
         """Set the number of calls being served."""

@@ -1,8 +1,9 @@
-"""32-byte keys in files: read, or made on first start.
+"""32-byte keys: in files, read or made on first start; in a variable; from a command's output.
 
-Owns the file format (base64, or exactly 32 raw bytes, as existing installations have) and its
-rights (0600). Invariant: a key file appears whole or not at all, and two programs that start at
-once end with the same key. Used by the vault and by whoever starts the scanning workers.
+Owns the file format (base64, or exactly 32 raw bytes, as existing installations have), its rights
+(0600), and where the vault's key is looked for. Invariants: a key file appears whole or not at all,
+and two programs that start at once end with the same key; neither a key nor what a key command said
+is ever in a message. Used by the vault and by whoever starts the scanning workers.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ import binascii
 import os
 import secrets
 import stat
+import subprocess
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 KEY_BYTES: Final = 32
+KEY_VARIABLE: Final = "SPHRAGIS_VAULT_KEY"
+#: Seconds a key command may take: key services answer in one or two, or ask a person.
+COMMAND_SECONDS: Final = 30.0
 
 
 class KeyFileError(Exception):
@@ -52,6 +59,88 @@ def read_key(path: Path) -> bytes:
     if len(data) == KEY_BYTES:
         return data
     return decode_key(data.decode("ascii", "replace"), source=f"The key file {path}")
+
+
+class KeyPlace(StrEnum):
+    """Where a key comes from."""
+
+    VARIABLE = "variable"
+    COMMAND = "command"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where the vault's key is: the variable's value if given, else what a command prints, else a
+    file. `command` is a program and its arguments; no shell sees them."""
+
+    file: Path
+    given: str | None = field(default=None, repr=False)
+    command: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> KeyPlace:
+        """The place that counts."""
+        if self.given:
+            return KeyPlace.VARIABLE
+        return KeyPlace.COMMAND if self.command else KeyPlace.FILE
+
+    @property
+    def next_file(self) -> Path:
+        """Where a change of keys keeps the new key until the vault is sealed with it."""
+        return self.file.with_name(f"{self.file.name}.next")
+
+    def described(self) -> str:
+        """Name the place, for sentences."""
+        if self.place is KeyPlace.VARIABLE:
+            return f"the variable {KEY_VARIABLE}"
+        if self.place is KeyPlace.COMMAND:
+            return "the key command"
+        return str(self.file)
+
+    def read(self) -> bytes:
+        """Return the key. Raises KeyFileError."""
+        if self.given:
+            return decode_key(self.given, source=f"The variable {KEY_VARIABLE}")
+        if self.command:
+            return _ask(self.command)
+        return read_key(self.file)
+
+    def read_or_make(self) -> bytes:
+        """Return the key; a missing file is made. Raises KeyFileError."""
+        return read_or_make_key(self.file) if self.place is KeyPlace.FILE else self.read()
+
+
+def _ask(command: tuple[str, ...]) -> bytes:
+    """Run the key command: its output is the key, its complaints are not ours to print."""
+    name = Path(command[0]).name[:64]
+    try:
+        done = subprocess.run(  # noqa: S603 - the operator's own program, without a shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise KeyFileError(
+            f"The key command {name} gave no key within {COMMAND_SECONDS:g} seconds; run it by "
+            "hand to see why."
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise KeyFileError(
+            f"The key command {name} cannot be run ({reason}); correct vault_key_command."
+        ) from None
+    if done.returncode != 0:
+        raise KeyFileError(
+            f"The key command {name} ended with code {done.returncode}; run it by hand to see why."
+        )
+    if len(done.stdout) == KEY_BYTES:
+        return done.stdout
+    source = f"The output of the key command {name}"
+    return decode_key(done.stdout[:4096].decode("ascii", "replace"), source=source)
 
 
 def read_or_make_key(path: Path) -> bytes:

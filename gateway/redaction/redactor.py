@@ -128,8 +128,10 @@ class Redactor:
         self.originals: dict[str, str] = {}
         #: Keyed marks of the values that tokens and stand-ins of this call stand for, by token.
         self.marks: dict[str, str] = {}
-        #: Tokens and stand-ins that were in the text already.
-        self.met: set[str] = set()
+        #: Kinds of the stand-ins among them.
+        self.kinds: dict[str, str] = {}
+        #: Tokens (to an empty text) and stand-ins (to their kind) that were in the text already.
+        self.met: dict[str, str] = {}
         self.opaque_parts: Counter[str] = Counter()
 
     def text(self, s: str) -> str:
@@ -205,7 +207,7 @@ class Redactor:
     def _instead(self, kind: str, value: str) -> str:
         self.touched += 1
         if kind == _MET:
-            self.met.add(value)
+            self.met[value] = ""
             return value
         rule = self._policy.rule(kind)
         if rule.action is Action.ALLOW:
@@ -213,7 +215,7 @@ class Redactor:
         if rule.action is Action.STAND_IN:
             shapes = shapes_of((kind,))
             if shapes is not None and shapes.is_one(value):
-                self.met.add(value)
+                self.met[value] = kind
                 return value
         self.counts[kind] += 1
         if rule.action is Action.REFUSE:
@@ -230,6 +232,7 @@ class Redactor:
     def _token(self, kind: str, value: str, rule: KindRule) -> str:
         if rule.action is Action.STAND_IN:
             token = self._tokenizer.stand_in(kind, value)
+            self.kinds[token] = kind
         else:
             token = self._tokenizer.token(kind, value)
         self.marks[token] = self._tokenizer.marks[token]

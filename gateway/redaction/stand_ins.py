@@ -189,9 +189,10 @@ KINDS: Final = frozenset(_MAKERS)
 
 def make(kind: str, value: str, digest: bytes) -> str | None:
     """Return the stand-in that `digest` (32 keyed bytes) gives for `value`, or None where the value
-    has no form we can imitate."""
+    has no form we can imitate, or could not be put back into JSON text just as it is."""
     maker = _MAKERS.get(kind)
-    return None if maker is None else maker(value, _Digits(digest))
+    plain = value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
+    return None if maker is None or not plain else maker(value, _Digits(digest))
 
 
 class Shapes:

@@ -1,136 +1,77 @@
-"""The vault: which original a token stands for, sealed on disk.
+"""The vault: which original a token stands for, and who may have it back.
 
-Owns one SQLite database (through SQLAlchemy, so that another database needs no new code) and the
-memory of what it read. Guarantees: `put` returns only after the mapping is on disk and would
-survive a kill -9 or a power cut; an original is readable only with the key, and only as the
-original of its own scope and token (they are authenticated with it); a token never changes its
-original. Blocking work runs in one thread of the vault's own; `view` answers from memory, for
-streams. Called by the pipeline: `load` and `put` before forwarding, `view` while restoring.
+Owns the memory of what was read from or written to the vault's file (`vault_store`), by owner, and
+the one thread in which that file is used. Guarantees: `put` returns only after the mapping is on
+disk; `view` answers from memory, for streams, and gives back only what its owner introduced, what
+the policy lets back, and what has not outlived its time; what another program erased is forgotten
+at the owner's next call. A vault that the policy switches off knows nothing, writes nothing, and
+gives nothing back. Called by the pipeline: `load` and `put` before forwarding, `view` after.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Engine,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    create_engine,
-    event,
-    insert,
-    select,
-)
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
-
-from gateway.redaction.keyfile import KeyFileError, decode_key, read_key, read_or_make_key
+from gateway.redaction.keyfile import KEY_VARIABLE, KeySource
+from gateway.redaction.policy import Policy, VaultMode
+from gateway.redaction.tokens import TOKEN, kind_of
+from gateway.redaction.vault_store import Entry, NewEntry, Store, TokenTaken, VaultError
 from gateway.redaction.vouching import NEWEST
+
+__all__ = ["Originals", "TokenTaken", "Vault", "VaultError"]
 
 T = TypeVar("T")
 
-KEY_VARIABLE: Final = "SPHRAGIS_VAULT_KEY"
-
-_metadata: Final = MetaData()
-_originals: Final = Table(
-    "originals",
-    _metadata,
-    Column("scope", String(128), primary_key=True),
-    Column("token", String(64), primary_key=True),
-    Column("sealed", LargeBinary, nullable=False),
-    Column("created", BigInteger, nullable=False),  # seconds since 1970, UTC
-)
-_vouched: Final = Table(
-    "vouched",
-    _metadata,
-    Column("scope", String(128), primary_key=True),
-    Column("digest", String(32), primary_key=True),
-    Column("created", BigInteger, nullable=False, index=True),  # nanoseconds since 1970, UTC
-)
-_facts: Final = Table(
-    "facts",
-    _metadata,
-    Column("name", String(32), primary_key=True),
-    Column("value", LargeBinary, nullable=False),
-)
-
-#: First byte of every sealed value; the rest is a 12-byte nonce and AES-256-GCM ciphertext with
-#: tag.
-_FORMAT: Final = b"\x01"
-_NONCE: Final = 12
-_KEY_CHECK: Final = "key_check"
-#: Tokens asked for in one statement; SQLite allows 999 variables in its oldest builds.
-_BATCH: Final = 500
-_SQLITE_MAGIC: Final = b"SQLite format 3\0"
-
-
-class VaultError(Exception):
-    """The vault cannot be used; the text says why and what to do."""
-
-
-class TokenTaken(VaultError):
-    """A token is already another value's. `owners` maps it to that value: scan again with it in
-    `ScanJob.taken`, and the new value gets a longer token."""
-
-    def __init__(self, owners: dict[str, str]) -> None:
-        super().__init__("A token is already in use for another value; scan the call again.")
-        self.owners = owners
+#: Owners whose values are kept in memory; one that calls again is read again (a few milliseconds).
+MAX_OWNERS: Final = 1024
+#: Seconds between two looks for entries that have outlived their time. They are not given back in
+#: between either; this is only about when they leave the disk.
+SWEEP_SECONDS: Final = 600.0
+#: Tokens of a scope known to be another value's; each saves a second scan of a call.
+_MAX_CONTESTED: Final = 4096
 
 
 class Vault:
-    """One vault file. `environ` is where the key may be given instead of a key file."""
+    """One vault file. `environ` is where the key may be given instead of a key file; without a
+    policy everything is given back and nothing expires; `clock` tells seconds since 1970."""
 
     def __init__(
-        self, path: Path, keyfile: Path, *, environ: Mapping[str, str] = os.environ
+        self,
+        path: Path,
+        keyfile: Path,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        key_command: Iterable[str] = (),
+        policy: Policy | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path
-        self._keyfile = keyfile
-        self._given_key = environ.get(KEY_VARIABLE)
-        self._engine: Engine | None = None
-        self._seal: AESGCM | None = None
+        keys = KeySource(keyfile, environ.get(KEY_VARIABLE), tuple(key_command))
+        self._policy = policy
+        self._off = policy is not None and policy.vault is VaultMode.OFF
+        self._store = Store(path, keys, clock=clock)
+        self._epoch_file = epoch_file(path)
+        self._clock = clock
         self._thread: ThreadPoolExecutor | None = None
-        self._memory: dict[str, dict[str, str]] = {}
-        self._loaded: set[str] = set()
-        #: Digests by scope, oldest first.
+        self._owners: OrderedDict[str, _Owner] = OrderedDict()
+        #: Digests by owner, oldest first.
         self._vouched: dict[str, dict[str, None]] = {}
+        self._contested: dict[str, dict[str, str]] = {}
+        self._epoch = (0, 0)
+        self._next_sweep = 0.0
 
     def open(self) -> None:
         """Open or create the vault and its key; blocking. Raises VaultError with one sentence."""
-        self._refuse_foreign_file()
-        try:
-            self._seal = AESGCM(self._key())
-        except KeyFileError as error:
-            raise VaultError(str(error)) from None
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._path.chmod(0o600)
-        except OSError as error:
-            raise VaultError(
-                f"The vault {self._path} cannot be opened ({error.strerror}); "
-                "choose a place you can write."
-            ) from None
-        self._engine = _sqlite(self._path)
-        try:
-            _metadata.create_all(self._engine)
-            self._check_key()
-        except SQLAlchemyError as error:
-            self._engine.dispose()
-            raise VaultError(_database_sentence(self._path, error)) from None
+        if not self._off:
+            self._store.open()
+            self._epoch = _epoch(self._epoch_file)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vault")
 
     def close(self) -> None:
@@ -138,263 +79,295 @@ class Vault:
         if self._thread is not None:
             self._thread.shutdown(wait=True)
             self._thread = None
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
-        self._memory.clear()
+        self._store.close()
+        self._owners.clear()
         self._vouched.clear()
-        self._loaded.clear()
+        self._contested.clear()
 
     @property
     def is_open(self) -> bool:
         """Whether values can be stored and read."""
         return self._thread is not None
 
-    async def put(self, scope: str, originals: Mapping[str, str]) -> None:
-        """Store `originals` (token to value) durably. Raises TokenTaken and stores nothing when a
-        token already stands for another value, VaultError when the disk refuses."""
-        known = self._memory.get(scope, {})
-        new = {token: value for token, value in originals.items() if known.get(token) != value}
-        if new:
-            stored = await self._in_thread(lambda: self._put(scope, new))
-            self._memory.setdefault(scope, {}).update(stored)
+    @property
+    def is_off(self) -> bool:
+        """Whether the policy has nothing kept."""
+        return self._off
 
-    async def load(self, scope: str) -> Mapping[str, str]:
-        """Read the scope's mapping into memory (once) and return its view."""
-        if scope not in self._loaded:
-            rows = await self._in_thread(lambda: self._read(scope, None))
-            self._memory.setdefault(scope, {}).update(rows)
-            self._loaded.add(scope)
-        return self.view(scope)
+    async def put(
+        self,
+        owner: str,
+        originals: Mapping[str, str],
+        marks: Mapping[str, str],
+        *,
+        scope: str | None = None,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
+        """Store what a call introduced, durably: `marks` (token to the mark of its value) of all
+        tokens, `originals` (token to value) of those that may be given back, `kinds` of those that
+        do not name theirs. `scope` is whose tokens they are, the owner's if None. Raises TokenTaken
+        and stores nothing when a token already stands for another value, VaultError when the disk
+        refuses."""
+        if self._off:
+            return
+        known = self._memory(owner).entries
+        now = self._clock()
+        if any((e := known.get(token)) and e.until <= now for token in marks):
+            await self._sweep()
+            known = self._memory(owner).entries
+        new = {
+            token: NewEntry(_kind(token, kinds), mark, originals.get(token))
+            for token, mark in marks.items()
+            if (e := known.get(token)) is None
+            or e.mark != mark
+            or (e.value is None and token in originals)
+        }
+        if not new:
+            return
+        scope = owner if scope is None else scope
+        try:
+            await self._in_thread(lambda: self._store.put(owner, scope, new))
+        except TokenTaken as taken:
+            self._remember_contested(scope, taken.owners)
+            raise
+        self._memory(owner).entries.update(
+            {token: self._known(e.kind, e.value, e.mark, now) for token, e in new.items()}
+        )
 
-    async def lookup(self, scope: str, tokens: Iterable[str]) -> dict[str, str]:
-        """Return the originals of those `tokens` that the scope owns."""
+    async def load(self, owner: str) -> Originals:
+        """Read the owner's mapping into memory (once) and return its view."""
+        if self._off:
+            return Originals(None, self._clock)
+        await self._follow()
+        memory = self._memory(owner)
+        if not memory.loaded:
+            rows = await self._in_thread(lambda: self._store.read(owner))
+            memory.entries.update(self._all_known(rows))
+            memory.loaded = True
+        return self.view(owner)
+
+    async def lookup(self, owner: str, tokens: Iterable[str]) -> dict[str, str]:
+        """Return the originals of those `tokens` that the owner introduced."""
         wanted = set(tokens)
-        known = self._memory.setdefault(scope, {})
-        missing = wanted - known.keys()
-        if missing:
-            known.update(await self._in_thread(lambda: self._read(scope, missing)))
-        return {token: known[token] for token in wanted if token in known}
+        await self._learn(owner, wanted)
+        view = self.view(owner)
+        return {token: value for token in wanted if (value := view.get(token)) is not None}
 
-    async def vouched(self, scope: str) -> list[str]:
-        """Return the newest digests of signed text that `scope` was handed out."""
-        known = self._vouched.get(scope)
+    async def foreign(
+        self, owner: str, tokens: Iterable[str], *, scope: str, kinds: Mapping[str, str]
+    ) -> set[str]:
+        """Return those of `tokens` (met in a request) that the owner never introduced. A text that
+        only looks like a stand-in (`kinds` says of what) becomes the owner's own, so that nothing
+        else is hidden behind it later."""
+        met = set(tokens)
+        if self._off or not met:
+            return set()
+        await self._learn(owner, met)
+        view = self.view(owner)
+        unknown = {token for token in met if not view.owns(token)}
+        texts = {text: kinds[text] for text in unknown if not text.startswith("[")}
+        if not texts:
+            return unknown
+        stand_ins = await self._in_thread(lambda: self._store.claim(owner, scope, texts))
+        now = self._clock()
+        self._memory(owner).entries.update(
+            {t: self._known(k, None, "", now) for t, k in texts.items() if t not in stand_ins}
+        )
+        return (unknown - texts.keys()) | stand_ins
+
+    def contested(self, scope: str) -> dict[str, str]:
+        """Return tokens of `scope` known to stand for a value that another one collided with, to
+        that value's mark: told to a scan, they save it a second run."""
+        return self._contested.get(scope, {})
+
+    async def erase(
+        self, *, owner: str | None = None, token: str | None = None, values: Iterable[str] = ()
+    ) -> int:
+        """Erase what an owner introduced, one token, or values; return how many entries went. A
+        value that is sent again later is stored again."""
+        if self._off:
+            return 0
+        wanted = list(values)
+        erased = await self._in_thread(
+            lambda: self._store.erase(owner=owner, token=token, values=wanted)
+        )
+        self._forget()
+        tell_others(self._epoch_file)
+        return erased
+
+    async def vouched(self, owner: str) -> list[str]:
+        """Return the newest digests of signed text that `owner` was handed out."""
+        known = self._vouched.get(owner)
         if known is None:
-            rows = await self._in_thread(lambda: self._read_vouched(scope))
-            known = self._vouched.setdefault(scope, {})
+            rows: list[str] = []
+            if not self._off:
+                rows = await self._in_thread(lambda: self._store.read_vouched(owner))
+            known = self._vouched.setdefault(owner, {})
             known |= dict.fromkeys([*rows, *known])
+            _bound(self._vouched, MAX_OWNERS)
         digests = list(known)
         for forgotten in digests[:-NEWEST]:
             known.pop(forgotten, None)
         return digests[-NEWEST:]
 
-    def vouch(self, scope: str, digest: str) -> None:
+    def vouch(self, owner: str, digest: str) -> None:
         """Remember that the text of `digest` was handed out (see `vouching`); from any thread.
 
         The next request finds it; the disk follows. A digest that does not get there is no leak:
         after a restart its text is read like any other.
         """
-        known = self._vouched.get(scope)
+        known = self._vouched.get(owner)
         if known is not None:
             known[digest] = None
-        if self._thread is not None:
-            self._thread.submit(self._put_vouched, scope, digest)
+        if self._thread is not None and not self._off:
+            self._thread.submit(self._store.put_vouched, owner, digest)
 
-    def view(self, scope: str) -> Mapping[str, str]:
-        """Return a live, read-only mapping of what is in memory for `scope`; never blocks."""
-        return _View(self._memory.setdefault(scope, {}))
+    def view(self, owner: str) -> Originals:
+        """Return a live, read-only mapping of what is in memory for `owner`; never blocks."""
+        return Originals(None if self._off else self._memory(owner).entries, self._clock)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def _memory(self, owner: str) -> _Owner:
+        memory = self._owners.get(owner)
+        if memory is None:
+            memory = self._owners[owner] = _Owner()
+            _bound(self._owners, MAX_OWNERS)
+        else:
+            self._owners.move_to_end(owner)
+        return memory
+
+    async def _learn(self, owner: str, tokens: set[str]) -> None:
+        """Have everything in memory that the disk knows of `tokens`."""
+        memory = self._memory(owner)
+        missing = set() if memory.loaded or self._off else tokens - memory.entries.keys()
+        if missing:
+            rows = await self._in_thread(lambda: self._store.read(owner, missing))
+            memory.entries.update(self._all_known(rows))
+
+    def _all_known(self, rows: Mapping[str, Entry]) -> dict[str, _Known]:
+        return {t: self._known(r.kind, r.value, r.mark, r.created) for t, r in rows.items()}
+
+    def _known(self, kind: str, value: str | None, mark: str, created: float) -> _Known:
+        if self._policy is None:
+            return _Known(value, mark, float("inf"))
+        seconds = self._policy.lifetime(kind)
+        until = float("inf") if seconds is None else int(created) + seconds
+        return _Known(value if self._policy.restores(kind) else None, mark, until)
+
+    def _remember_contested(self, scope: str, owners: Mapping[str, str]) -> None:
+        known = self._contested.setdefault(scope, {})
+        known.update(owners)
+        _bound(known, _MAX_CONTESTED)
+        _bound(self._contested, MAX_OWNERS)
+
+    async def _follow(self) -> None:
+        """Forget what another program erased, and what has outlived its time."""
+        epoch = _epoch(self._epoch_file)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._forget()
+        if self._clock() >= self._next_sweep:
+            await self._sweep()
+
+    def _forget(self) -> None:
+        self._owners.clear()
+        self._contested.clear()
+        self._vouched.clear()
+
+    async def _sweep(self) -> None:
+        self._next_sweep = self._clock() + SWEEP_SECONDS
+        policy = self._policy
+        if policy is None:
+            return
+        own = {kind: policy.lifetime(kind) for kind in policy.kinds}
+        gone = await self._in_thread(lambda: self._store.expire(own, policy.ttl))
+        for owner, token in gone:
+            if memory := self._owners.get(owner):
+                memory.entries.pop(token, None)
+        if gone:
+            self._contested.clear()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._thread is None:
             raise VaultError("The vault is not open; start the gateway again.")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except SQLAlchemyError as error:
-            raise VaultError(_database_sentence(self._path, error)) from None
-
-    # -- blocking, in the vault's thread ---------------------------------------------------------
-
-    def _put(self, scope: str, originals: Mapping[str, str]) -> Mapping[str, str]:
-        """Insert what is missing. A second writer may insert the same token between our look and
-        our insert; then look once more."""
-        for attempt in (1, 2):
-            existing = self._read(scope, set(originals))
-            taken = {t: v for t, v in existing.items() if originals[t] != v}
-            if taken:
-                raise TokenTaken(taken)
-            now = int(time.time())
-            rows = [
-                {
-                    "scope": scope,
-                    "token": token,
-                    "sealed": self._sealed(_aad(scope, token), value),
-                    "created": now,
-                }
-                for token, value in originals.items()
-                if token not in existing
-            ]
-            if not rows:
-                return originals
-            try:
-                with self._connection() as connection, connection.begin():
-                    connection.execute(insert(_originals), rows)
-            except IntegrityError:
-                if attempt == 2:
-                    raise
-            else:
-                return originals
-        raise AssertionError("unreachable")
-
-    def _read(self, scope: str, tokens: set[str] | None) -> dict[str, str]:
-        query = select(_originals.c.token, _originals.c.sealed).where(_originals.c.scope == scope)
-        rows: list[tuple[str, bytes]] = []
-        with self._connection() as connection:
-            if tokens is None:
-                rows = [(r.token, r.sealed) for r in connection.execute(query)]
-            else:
-                ordered = sorted(tokens)
-                for start in range(0, len(ordered), _BATCH):
-                    part = query.where(_originals.c.token.in_(ordered[start : start + _BATCH]))
-                    rows += [(r.token, r.sealed) for r in connection.execute(part)]
-        return {token: self._opened(_aad(scope, token), sealed) for token, sealed in rows}
-
-    def _read_vouched(self, scope: str) -> list[str]:
-        query = (
-            select(_vouched.c.digest)
-            .where(_vouched.c.scope == scope)
-            .order_by(_vouched.c.created.desc())
-            .limit(NEWEST)
-        )
-        with self._connection() as connection:
-            return [row.digest for row in connection.execute(query)][::-1]
-
-    def _put_vouched(self, scope: str, digest: str) -> None:
-        row = {"scope": scope, "digest": digest, "created": time.time_ns()}
-        known_already = contextlib.suppress(IntegrityError)
-        with known_already, self._connection() as connection, connection.begin():
-            connection.execute(insert(_vouched).values(row))
-
-    def _connection(self) -> Connection:
-        if self._engine is None:
-            raise VaultError("The vault is not open; start the gateway again.")
-        return self._engine.connect()
-
-    # -- sealing ----------------------------------------------------------------------------------
-
-    def _sealed(self, aad: bytes, value: str) -> bytes:
-        assert self._seal is not None
-        nonce = secrets.token_bytes(_NONCE)
-        return _FORMAT + nonce + self._seal.encrypt(nonce, value.encode(), aad)
-
-    def _opened(self, aad: bytes, sealed: bytes) -> str:
-        assert self._seal is not None
-        if sealed[:1] != _FORMAT:
-            raise VaultError(
-                f"The vault {self._path} was written by a newer program; update this one."
-            )
-        nonce, body = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
-        try:
-            return self._seal.decrypt(nonce, body, aad).decode()
-        except InvalidTag:
-            raise VaultError(
-                f"An entry of the vault {self._path} was altered or sealed with another key; "
-                "restore the file from a backup."
-            ) from None
-
-    def _key(self) -> bytes:
-        if self._given_key:
-            return decode_key(self._given_key, source=f"The variable {KEY_VARIABLE}")
-        if self._keyfile.exists():
-            return read_key(self._keyfile)
-        if self._path.exists() and self._path.stat().st_size > 0:
-            raise VaultError(
-                f"The key file {self._keyfile} is missing but the vault {self._path} exists; "
-                "put the key back, or move the vault away to start an empty one."
-            )
-        return read_or_make_key(self._keyfile)
-
-    def _check_key(self) -> None:
-        """The first start seals a constant; a key that cannot open it is not this vault's key."""
-        aad = _KEY_CHECK.encode()
-        with self._connection() as connection, connection.begin():
-            row = connection.execute(select(_facts.c.value).where(_facts.c.name == _KEY_CHECK))
-            sealed = row.scalar()
-            if sealed is None:
-                sealed = self._sealed(aad, _KEY_CHECK)
-                try:
-                    connection.execute(insert(_facts).values(name=_KEY_CHECK, value=sealed))
-                except IntegrityError:  # another gateway opened the same new vault just now
-                    return
-        try:
-            self._opened(aad, sealed)
-        except VaultError:
-            raise VaultError(
-                f"The key does not belong to the vault {self._path}; use the key it was made with "
-                f"({KEY_VARIABLE} or {self._keyfile}), or move the vault away to start anew."
-            ) from None
-
-    def _refuse_foreign_file(self) -> None:
-        try:
-            with self._path.open("rb") as file:
-                head = file.read(len(_SQLITE_MAGIC))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise VaultError(
-                f"The vault {self._path} cannot be read ({error.strerror}); "
-                "correct its owner and rights."
-            ) from None
-        if head and head != _SQLITE_MAGIC:
-            raise VaultError(
-                f"The vault {self._path} is not a vault of this program (not an SQLite file); "
-                "move it away, or set another vault path."
-            )
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-class _View(Mapping[str, str]):
-    """Read-only window on one scope's memory."""
+class Originals(Mapping[str, str]):
+    """Read-only window on one owner's memory: token to original."""
 
-    def __init__(self, memory: dict[str, str]) -> None:
-        self._memory = memory
+    def __init__(self, entries: dict[str, _Known] | None, clock: Callable[[], float]) -> None:
+        """`entries` None: nothing is kept, so nobody can tell whose a token is."""
+        self._entries = {} if entries is None else entries
+        self._blind = entries is None
+        self._clock = clock
 
     def __getitem__(self, token: str) -> str:
-        return self._memory[token]
+        known = self._entries[token]
+        if known.value is None or known.until <= self._clock():
+            raise KeyError(token)
+        return known.value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._memory))
+        return iter([token for token in tuple(self._entries) if token in self])
 
     def __len__(self) -> int:
-        return len(self._memory)
+        return sum(1 for _ in self)
 
     def __repr__(self) -> str:
         return f"<{len(self)} originals>"
 
-
-def _aad(scope: str, token: str) -> bytes:
-    """`scope|token`; a token holds no `|`, so the last one separates them."""
-    return f"{scope}|{token}".encode()
-
-
-def _sqlite(path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", hide_parameters=True)
-
-    @event.listens_for(engine, "connect")
-    def _durable(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA busy_timeout = 10000")
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.close()
-
-    return engine
+    def owns(self, token: str) -> bool:
+        """Tell whether the owner introduced what `token` stands for, given back or not."""
+        known = self._entries.get(token)
+        return self._blind or (known is not None and known.until > self._clock())
 
 
-def _database_sentence(path: Path, error: SQLAlchemyError) -> str:
-    """SQLite's own words are about the file, never about what is in it (parameters are hidden)."""
-    reason = str(error.orig) if isinstance(error, DatabaseError) else type(error).__name__
-    if "not a database" in reason or "malformed" in reason:
-        return (
-            f"The vault {path} is damaged ({reason}); restore it from a backup or move it away "
-            "to start an empty one."
-        )
-    return f"The vault {path} cannot be used ({reason}); check the disk and the file's rights."
+@dataclass(slots=True)
+class _Known:
+    """An original in memory, its mark, and when it ends, in seconds since 1970."""
+
+    value: str | None = field(repr=False)
+    mark: str
+    until: float
+
+
+@dataclass(slots=True)
+class _Owner:
+    """One owner's entries by token; `loaded` when all of the disk's are among them."""
+
+    entries: dict[str, _Known] = field(default_factory=dict)
+    loaded: bool = False
+
+
+def epoch_file(path: Path) -> Path:
+    """Return the file that changes when a program erases something from the vault at `path`."""
+    return path.with_name(f"{path.name}.erased")
+
+
+def tell_others(path: Path) -> None:
+    """Change the epoch file, so that running gateways forget what they remember."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.touch(mode=0o600)
+    os.replace(temporary, path)
+
+
+def _epoch(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+def _kind(token: str, kinds: Mapping[str, str] | None) -> str:
+    if kinds is not None and (kind := kinds.get(token)) is not None:
+        return kind
+    return kind_of(token) if TOKEN.fullmatch(token) else ""
+
+
+def _bound(memory: dict[str, T], limit: int) -> None:
+    """Forget what came first; dictionaries keep their order."""
+    while len(memory) > limit:
+        del memory[next(iter(memory))]

@@ -1,8 +1,8 @@
 """The program a scanning worker process runs: read a job, scan it, answer; until the pipe ends.
 
 Owns the worker's side of `frames`. Invariant: the process never outlives the gateway: it ends at
-the end of its pipe, and on Linux the kernel kills it when the gateway dies while it is scanning.
-Nothing from a call is ever printed. Started by `workers`.
+the end of its pipe, and on Linux the kernel kills it when the gateway dies while it is scanning; it
+never uses the network. Nothing from a call is ever printed. Started by `workers`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import signal
 import socket
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Final
 
 from gateway.redaction.frames import FramesEnded, receive, send
-from gateway.redaction.job import ScanJob, ScanRefused
+from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
+from gateway.redaction.no_network import forbid_network
 from gateway.redaction.policy import parse_policy
 from gateway.redaction.presidio import import_lightly
 from gateway.redaction.scanner import Scanner
@@ -35,6 +37,7 @@ def main(descriptor: int, parent: int) -> None:
     """Serve jobs on the socket `descriptor` until its other end, held by `parent`, is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the gateway, which ends the pipe
     _die_with_parent(parent)
+    forbid_network()
     os.nice(_NICE)
     with socket.socket(fileno=descriptor) as sock, contextlib.suppress(FramesEnded):
         scanner = _start(sock)
@@ -48,7 +51,10 @@ def _start(sock: socket.socket) -> Scanner | None:
     head, _ = receive(sock)
     try:
         policy = parse_policy(
-            head["policy"], source=head["source"], directory=None, terms=tuple(head["terms"])
+            head["policy"],
+            source=head["source"],
+            directory=Path(head["directory"]) if head["directory"] else None,
+            terms=tuple(head["terms"]),
         )
         if not policy.recognizers:
             import_lightly()
@@ -76,7 +82,11 @@ def _answer(scanner: Scanner, head: dict[str, Any], body: bytes) -> tuple[dict[s
     return told | {"extra_hits": sorted(result.extra_hits)}, result.body
 
 
-_RESULT_FIELDS: Final = ("counts", "originals", "model", "stream", "opaque", "scan_us")
+_RESULT_FIELDS: Final = tuple(
+    field.name
+    for field in fields(ScanResult)
+    if field.name not in {"body", "extra_hits", "foreign"}
+)
 
 
 _JOB_HEAD: Final = tuple(field.name for field in fields(ScanJob) if field.name != "body")

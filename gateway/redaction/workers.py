@@ -55,6 +55,8 @@ AHEAD_BYTES: Final = 64 * 1024
 _PIPE_BYTES: Final = 1 << 20
 #: Answers' heads above this many bytes are parsed in a thread: about a millisecond each.
 _LARGE_HEAD: Final = 256 * 1024
+#: Scans of a call whose tokens turn out to be another value's; each one knows more of them.
+_TRIES: Final = 6
 #: Wait before a worker that died early is started again, doubling up to the second figure.
 RESTART_SECONDS: Final = (0.1, 5.0)
 
@@ -85,6 +87,7 @@ class ScanPool:
         self._config = {
             "policy": policy.text,
             "source": f"'{policy.id}'",
+            "directory": str(policy.directory) if policy.directory is not None else "",
             "terms": list(policy.terms),
             "key": base64.b64encode(key).decode(),
             "wire_package": wire_package,
@@ -151,7 +154,7 @@ class ScanPool:
         if self._failure is not None and not self.ready:
             raise ScanRefused("scanner_unavailable", self._failure)
         future: asyncio.Future[ScanResult] = asyncio.get_running_loop().create_future()
-        entry = _Entry(job, future, zlib.crc32(job.scope.encode()) % self._size)
+        entry = _Entry(job, future, zlib.crc32(job.whose.encode()) % self._size)
         worker = self._choose(entry)
         if worker is not None:
             worker.give(entry)
@@ -250,16 +253,23 @@ class ScanPool:
 async def scan_and_keep(pool: ScanPool, vault: Vault | None, job: ScanJob) -> ScanResult:
     """Scan a call and store what may be given back, durably, before returning. Where a token turns
     out to be another value's, scan again with that known. Raises ScanRefused, VaultError."""
-    for _ in range(4):
+    if vault is None:
+        return await pool.run(job)
+    if known := vault.contested(job.scope):
+        job = replace(job, taken=known | job.taken)
+    for _ in range(_TRIES):
         result = await pool.run(job)
-        if vault is None or not result.originals:
-            return result
         try:
-            await vault.put(job.scope, result.originals)
+            await vault.put(
+                job.whose, result.originals, result.marks, scope=job.scope, kinds=result.kinds
+            )
         except TokenTaken as taken:
             job = replace(job, taken=job.taken | taken.owners)
-        else:
+            continue
+        if not result.met:
             return result
+        foreign = await vault.foreign(job.whose, result.met, scope=job.scope, kinds=result.met)
+        return replace(result, foreign=len(foreign))
     raise ScanRefused("tokens_exhausted", "No free token is left for a value of this call.")
 
 

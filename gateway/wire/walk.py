@@ -182,8 +182,6 @@ def restore_string(text: str, restore: Callable[[str], str]) -> str:
     In JSON an original is escaped once per string literal around it, and nothing else changes, so
     a whole answer and a streamed one read the same.
     """
-    if "[" not in text:
-        return text
     restored = restore(text)
     # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
     if restored == text or text.lstrip()[:1] not in ("{", "["):
@@ -191,14 +189,14 @@ def restore_string(text: str, restore: Callable[[str], str]) -> str:
     place = JsonPrefix(must_be_json=False)
     head, *rest = text.split("[")
     place.feed(head)
-    parts = [head]
+    parts = [restore(head)]
     for part in rest:
         depth = place.depth
         place.feed("[" + part)
         inside, bracket, after = part.partition("]")
         token = f"[{inside}{bracket}"
         original = restore(token)
-        parts += (token if original == token else escaped(original, depth), after)
+        parts += (token if original == token else escaped(original, depth), restore(after))
     return "".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import os
 import signal
 import sqlite3
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +23,22 @@ TOKEN, OTHER = "[EMAIL_0123abcd]", "[EMAIL_0123abce]"
 VALUE = "jane@corp.example"
 
 
-def vault_in(directory: Path, environ: dict[str, str] | None = None) -> Vault:
-    vault = Vault(directory / "vault.db", directory / "vault.key", environ=environ or {})
+def vault_in(directory: Path, environ: dict[str, str] | None = None, **more: Any) -> Vault:
+    path, key = directory / "vault.db", directory / "vault.key"
+    vault = Vault(path, key, environ=environ or {}, **more)
     vault.open()
     return vault
+
+
+def marks(*tokens: str, of: str = "") -> dict[str, str]:
+    """Marks as a tokenizer would make them: one per value."""
+    return {t: hashlib.sha256(f"{t}{of}".encode()).hexdigest()[:32] for t in tokens}
+
+
+async def put(vault: Vault, owner: str, originals: dict[str, str], **more: Any) -> None:
+    """Store originals, each with the mark of its value."""
+    marked = {t: hashlib.sha256(v.encode()).hexdigest()[:32] for t, v in originals.items()}
+    await vault.put(owner, originals, marked, **more)
 
 
 def mode(path: Path) -> int:
@@ -33,7 +47,7 @@ def mode(path: Path) -> int:
 
 async def test_what_was_put_is_there_after_opening_again(tmp_path: Path) -> None:
     vault = vault_in(tmp_path)
-    await vault.put("builder", {TOKEN: VALUE, OTHER: "zweite «Zeile»\n"})
+    await put(vault, "builder", {TOKEN: VALUE, OTHER: "zweite «Zeile»\n"})
     assert dict(vault.view("builder")) == {TOKEN: VALUE, OTHER: "zweite «Zeile»\n"}
     vault.close()
     again = vault_in(tmp_path)
@@ -45,7 +59,7 @@ async def test_what_was_put_is_there_after_opening_again(tmp_path: Path) -> None
 
 async def test_a_scope_sees_nothing_of_another(tmp_path: Path) -> None:
     vault = vault_in(tmp_path)
-    await vault.put("builder", {TOKEN: VALUE})
+    await put(vault, "builder", {TOKEN: VALUE})
     assert dict(await vault.load("judge")) == {}
     assert await vault.lookup("judge", [TOKEN]) == {}
     vault.close()
@@ -53,7 +67,7 @@ async def test_a_scope_sees_nothing_of_another(tmp_path: Path) -> None:
 
 async def test_files_are_private_and_hold_no_value_in_clear(tmp_path: Path) -> None:
     vault = vault_in(tmp_path)
-    await vault.put("builder", {TOKEN: VALUE})
+    await put(vault, "builder", {TOKEN: VALUE})
     files = [p for p in tmp_path.iterdir() if p.is_file()]
     assert {p.name for p in files} >= {"vault.db", "vault.key"}
     for path in files:
@@ -64,13 +78,13 @@ async def test_files_are_private_and_hold_no_value_in_clear(tmp_path: Path) -> N
 
 async def test_a_token_never_changes_its_original(tmp_path: Path) -> None:
     vault = vault_in(tmp_path)
-    await vault.put("builder", {TOKEN: VALUE})
+    await put(vault, "builder", {TOKEN: VALUE})
     with pytest.raises(TokenTaken) as taken:
-        await vault.put("builder", {TOKEN: "someone@else.example", OTHER: "new"})
-    assert taken.value.owners == {TOKEN: VALUE}
+        await put(vault, "builder", {TOKEN: "someone@else.example", OTHER: "new"})
+    assert taken.value.owners == {TOKEN: hashlib.sha256(VALUE.encode()).hexdigest()[:32]}
     assert VALUE not in str(taken.value)
     assert await vault.lookup("builder", [TOKEN, OTHER]) == {TOKEN: VALUE}
-    await vault.put("judge", {TOKEN: "someone@else.example"})
+    await put(vault, "judge", {TOKEN: "someone@else.example"})
     vault.close()
 
 
@@ -78,7 +92,7 @@ async def test_two_gateways_share_one_vault(tmp_path: Path) -> None:
     one, two = vault_in(tmp_path), vault_in(tmp_path)
     tokens = {f"[EMAIL_{i:08d}]": f"v{i}" for i in range(40)}
     await asyncio.gather(
-        *(vault.put("r", {t: v}) for t, v in tokens.items() for vault in (one, two))
+        *(put(vault, "r", {t: v}) for t, v in tokens.items() for vault in (one, two))
     )
     assert dict(await one.load("r")) == tokens
     assert dict(await two.load("r")) == tokens
@@ -94,7 +108,7 @@ def test_a_put_that_returned_survives_a_kill(tmp_path: Path) -> None:
         "async def main():\n"
         "    i = 0\n"
         "    while True:\n"
-        "        await v.put('r', {f'[EMAIL_{i:08d}]': f'v{i}'}); print(i, flush=True); i += 1\n"
+        "        await v.put('r', {f'[EMAIL_{i:08d}]': f'v{i}'}, {f'[EMAIL_{i:08d}]': '%032x' % i}); print(i, flush=True); i += 1\n"
         "asyncio.run(main())\n"
     )
     writer = subprocess.Popen(
@@ -149,10 +163,10 @@ def test_a_damaged_database_is_said_in_one_sentence(tmp_path: Path) -> None:
 
 async def test_an_entry_moved_to_another_scope_does_not_open(tmp_path: Path) -> None:
     vault = vault_in(tmp_path)
-    await vault.put("builder", {TOKEN: VALUE})
+    await put(vault, "builder", {TOKEN: VALUE})
     vault.close()
     with sqlite3.connect(tmp_path / "vault.db") as database:
-        database.execute("UPDATE originals SET scope = 'judge'")
+        database.execute("UPDATE entries SET owner = 'judge'")
     database.close()
     again = vault_in(tmp_path)
     with pytest.raises(VaultError, match="altered"):
@@ -163,7 +177,7 @@ async def test_an_entry_moved_to_another_scope_does_not_open(tmp_path: Path) -> 
 async def test_the_key_of_the_environment_wins(tmp_path: Path) -> None:
     environ = {"SPHRAGIS_VAULT_KEY": base64.b64encode(b"e" * 32).decode()}
     vault = vault_in(tmp_path, environ)
-    await vault.put("r", {TOKEN: VALUE})
+    await put(vault, "r", {TOKEN: VALUE})
     vault.close()
     assert not (tmp_path / "vault.key").exists()
     with pytest.raises(VaultError, match="32 bytes in base64"):
@@ -199,4 +213,4 @@ async def test_a_closed_vault_refuses(tmp_path: Path) -> None:
     vault.close()
     vault.close()
     with pytest.raises(VaultError, match="not open"):
-        await vault.put("r", {TOKEN: VALUE})
+        await put(vault, "r", {TOKEN: VALUE})

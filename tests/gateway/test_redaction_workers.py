@@ -25,26 +25,24 @@ from gateway.redaction.workers import ScanJob, ScanPool, ScanRefused, scan_and_k
 
 KEY = b"k" * 32
 WIRE = """
-import time
+import json, time
+from gateway.wire.body import RedactedBody
 class Refused(Exception):
     def __init__(self, code, sentence):
         super().__init__(sentence); self.code = code; self.sentence = sentence
 class Plain:
     name = "plain"
-    def redact_request(self, doc, redactor, **options):
+    def redact_body(self, body, content_type, reading, params):
+        doc, redactor = json.loads(body), reading.redactor
         if doc.get("sleep"): time.sleep(doc["sleep"])
         if doc.get("bad"): raise Refused("unknown_block", "There is a block nobody knows.")
         if doc.get("boom"): raise KeyError(doc["boom"])
         doc["texts"] = [redactor.text(t) for t in doc.get("texts", [])]
-        return doc
-    def model_of(self, doc): return doc.get("model", "")
-    def wants_stream(self, doc): return bool(doc.get("stream"))
+        return RedactedBody(
+            json.dumps(doc, separators=(",", ":")).encode(), "application/json",
+            doc.get("model", ""), bool(doc.get("stream")),
+        )
 def get(name): return Plain()
-"""
-STRICTJSON = """
-import json
-def loads(data): return json.loads(data)
-def dumps(doc): return json.dumps(doc, separators=(",", ":")).encode()
 """
 
 
@@ -53,7 +51,6 @@ def wire_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     package = tmp_path / "fakewire"
     package.mkdir()
     (package / "__init__.py").write_text(WIRE)
-    (package / "strictjson.py").write_text(STRICTJSON)
     monkeypatch.syspath_prepend(str(tmp_path))
     return "fakewire"
 
@@ -117,7 +114,12 @@ async def test_compressed_bodies_are_scanned_and_sent_on_plain(
 async def test_values_beside_the_body_are_named_when_they_hold_something(pool: ScanPool) -> None:
     plain = job("nothing")
     result = await pool.run(
-        ScanJob("plain", plain.body, "", "builder", {"x-user": "bob@corp.example", "x-id": "7"})
+        ScanJob(
+            "plain",
+            plain.body,
+            scope="builder",
+            extra={"x-user": "bob@corp.example", "x-id": "7"},
+        )
     )
     assert result.extra_hits == {"x-user"}
     assert result.counts == {}
@@ -307,7 +309,7 @@ async def test_a_token_that_is_another_values_leads_to_a_longer_one(
     vault = Vault(tmp_path / "vault.db", tmp_path / "vault.key", environ={})
     vault.open()
     (short,) = (await pool.run(job("bob@corp.example"))).originals
-    await vault.put("builder", {short: "someone@else.example"})
+    await vault.put("builder", {short: "someone@else.example"}, {short: "00" * 16})
     first = await scan_and_keep(pool, vault, job("bob@corp.example"))
     second = await scan_and_keep(pool, vault, job("again bob@corp.example"))
     (longer,) = first.originals
