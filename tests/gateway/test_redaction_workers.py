@@ -70,7 +70,7 @@ def job(*texts: str, scope: str = "builder", encoding: str = "", **more: object)
         body = gzip.compress(body)
     elif encoding == "deflate":
         body = zlib.compress(body)
-    return ScanJob("plain", body, encoding, scope)
+    return ScanJob("plain", body, encoding, scope=scope)
 
 
 async def gone(pid: int) -> bool:
