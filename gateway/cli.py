@@ -17,6 +17,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from gateway import vault_cli
 from gateway.errors import GatewayError
 from shared import __version__
 
@@ -72,6 +73,10 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"sphragis {__version__}")
         raise typer.Exit
+
+
+app.add_typer(vault_cli.verbs)
+app.command()(vault_cli.doctor)
 
 
 @app.callback()

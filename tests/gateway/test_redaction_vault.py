@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import os
+import random
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.redaction.keyfile import KeyFileError, read_or_make_key
+from gateway.redaction import keyfile
+from gateway.redaction import vault as vault_module
+from gateway.redaction.keyfile import KeyFileError, KeySource, read_or_make_key
+from gateway.redaction.policy import parse_policy
 from gateway.redaction.vault import TokenTaken, Vault, VaultError
+from gateway.redaction.vault_store import Store
 
 TOKEN, OTHER = "[EMAIL_0123abcd]", "[EMAIL_0123abce]"
 VALUE = "jane@corp.example"
@@ -108,7 +115,9 @@ def test_a_put_that_returned_survives_a_kill(tmp_path: Path) -> None:
         "async def main():\n"
         "    i = 0\n"
         "    while True:\n"
-        "        await v.put('r', {f'[EMAIL_{i:08d}]': f'v{i}'}, {f'[EMAIL_{i:08d}]': '%032x' % i}); print(i, flush=True); i += 1\n"
+        "        t = f'[EMAIL_{i:08d}]'\n"
+        "        await v.put('r', {t: f'v{i}'}, {t: '%032x' % i})\n"
+        "        print(i, flush=True); i += 1\n"
         "asyncio.run(main())\n"
     )
     writer = subprocess.Popen(
@@ -214,3 +223,410 @@ async def test_a_closed_vault_refuses(tmp_path: Path) -> None:
     vault.close()
     with pytest.raises(VaultError, match="not open"):
         await put(vault, "r", {TOKEN: VALUE})
+
+
+# -- owners, scopes, time --------------------------------------------------------------------------
+
+EMAILS_FOR_AN_HOUR = parse_policy(
+    'id = "p"\nversion = "1"\nttl = "1h"\n[kinds]\n'
+    'EMAIL = { action = "token", restore = true }\n'
+    'PHONE = { action = "token", restore = true, ttl = "1m" }\n'
+    'SECRET = { action = "token", restore = false }\n',
+    source="p",
+    directory=None,
+)
+PHONE, SECRET = "[PHONE_0123abcd]", "[SECRET_0123abcd]"
+
+
+class Clock:
+    """Seconds since 1970 that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_token_that_is_not_given_back_is_known_all_the_same(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await vault.put("builder", {TOKEN: VALUE}, marks(TOKEN, SECRET))
+    vault.close()
+    again = vault_in(tmp_path)
+    view = await again.load("builder")
+    assert dict(view) == {TOKEN: VALUE}
+    assert view.owns(SECRET)
+    assert not view.owns(OTHER)
+    assert not (await again.load("judge")).owns(SECRET)
+    found = await again.foreign("builder", [TOKEN, SECRET, OTHER], scope="builder", kinds={})
+    assert found == {OTHER}
+    found = await again.foreign("judge", [TOKEN, SECRET], scope="judge", kinds={})
+    assert found == {TOKEN, SECRET}
+    again.close()
+
+
+async def test_one_token_for_all_comes_back_only_to_who_introduced_the_value(
+    tmp_path: Path,
+) -> None:
+    vault = vault_in(tmp_path)
+    for owner in ("role/a", "role/b"):
+        await vault.put(owner, {TOKEN: VALUE}, marks(TOKEN), scope="deployment")
+    assert dict(await vault.load("role/a")) == {TOKEN: VALUE}
+    assert dict(await vault.load("role/b")) == {TOKEN: VALUE}
+    assert dict(await vault.load("role/c")) == {}
+    with pytest.raises(TokenTaken):
+        await vault.put("role/c", {TOKEN: "x"}, marks(TOKEN, of="x"), scope="deployment")
+    assert vault.contested("deployment") == marks(TOKEN)
+    await vault.put("role/c", {TOKEN: "x"}, marks(TOKEN, of="x"), scope="role/c")
+    vault.close()
+
+
+async def test_what_the_policy_no_longer_gives_back_is_not_given_back(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "r", {TOKEN: VALUE, SECRET: "hunter2"})
+    vault.close()
+    clock = Clock()
+    clock.now = time.time()
+    strict = vault_in(tmp_path, policy=EMAILS_FOR_AN_HOUR, clock=clock)
+    view = await strict.load("r")
+    assert dict(view) == {TOKEN: VALUE}
+    assert view.owns(SECRET)
+    strict.close()
+
+
+async def test_a_value_may_be_given_back_later(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await vault.put("r", {}, marks(TOKEN))
+    assert dict(await vault.load("r")) == {}
+    await vault.put("r", {TOKEN: VALUE}, marks(TOKEN))
+    vault.close()
+    again = vault_in(tmp_path)
+    assert dict(await again.load("r")) == {TOKEN: VALUE}
+    again.close()
+
+
+async def test_what_has_outlived_its_time_is_not_given_back_and_deleted(tmp_path: Path) -> None:
+    clock = Clock()
+    vault = vault_in(tmp_path, policy=EMAILS_FOR_AN_HOUR, clock=clock)
+    both = {TOKEN: VALUE, PHONE: "+49 30 901820"}
+    await put(vault, "r", both)
+    view = await vault.load("r")
+    assert dict(view) == both
+    clock.now += 61
+    assert dict(view) == {TOKEN: VALUE}
+    assert not view.owns(PHONE)
+    clock.now += 700
+    await vault.load("r")
+    assert rows_in(tmp_path) == {TOKEN}
+    await put(vault, "r", both)
+    assert dict(await vault.load("r")) == both
+    clock.now += 3600
+    assert dict(view) == {}
+    vault.close()
+    again = vault_in(tmp_path, policy=EMAILS_FOR_AN_HOUR, clock=clock)
+    assert dict(await again.load("r")) == {}
+    assert rows_in(tmp_path) == set()
+    again.close()
+
+
+def rows_in(directory: Path) -> set[str]:
+    with contextlib.closing(sqlite3.connect(directory / "vault.db")) as database:
+        return {row[0] for row in database.execute("SELECT token FROM entries")}
+
+
+# -- erasure ---------------------------------------------------------------------------------------
+
+
+async def test_a_token_a_value_or_an_owner_is_erased(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    for owner in ("role/a", "role/a/session/1", "role/ab", "role/b"):
+        await put(vault, owner, {TOKEN: VALUE, OTHER: "other"})
+    assert await vault.erase(owner="role/a") == 4
+    assert dict(await vault.load("role/a")) == {}
+    assert dict(await vault.load("role/ab")) == {TOKEN: VALUE, OTHER: "other"}
+    assert await vault.erase(token=TOKEN, owner="role/b") == 1
+    assert dict(await vault.load("role/b")) == {OTHER: "other"}
+    assert await vault.erase(values=[VALUE, "never seen"]) == 1
+    assert dict(await vault.load("role/ab")) == {OTHER: "other"}
+    assert await vault.erase(values=["never seen"]) == 0
+    await put(vault, "role/ab", {TOKEN: VALUE})
+    assert dict(await vault.load("role/ab")) == {TOKEN: VALUE, OTHER: "other"}
+    vault.close()
+
+
+async def test_what_one_gateway_erases_the_other_forgets(tmp_path: Path) -> None:
+    one, two = vault_in(tmp_path), vault_in(tmp_path)
+    await put(one, "r", {TOKEN: VALUE})
+    assert dict(await two.load("r")) == {TOKEN: VALUE}
+    await one.erase(token=TOKEN)
+    assert dict(await two.load("r")) == {}
+    one.close()
+    two.close()
+
+
+async def test_erased_bytes_are_gone_from_the_files(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "r", {f"[EMAIL_{i:08d}]": f"v{i}" for i in range(50)})
+    with contextlib.closing(sqlite3.connect(tmp_path / "vault.db")) as database:
+        sealed = database.execute("SELECT sealed FROM entries").fetchone()[0]
+    assert any(sealed in p.read_bytes() for p in tmp_path.iterdir())
+    assert await vault.erase(owner="r") == 50
+    assert not any(sealed in p.read_bytes() for p in tmp_path.iterdir())
+    vault.close()
+
+
+# -- change of keys --------------------------------------------------------------------------------
+
+
+def store_in(directory: Path, given: bytes | None = None) -> Store:
+    text = None if given is None else base64.b64encode(given).decode()
+    store = Store(directory / "vault.db", KeySource(directory / "vault.key", text))
+    store.open()
+    return store
+
+
+async def test_a_new_key_opens_everything_and_the_old_one_nothing(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "r", {TOKEN: VALUE})
+    old = (tmp_path / "vault.key").read_bytes()
+    store = store_in(tmp_path)
+    assert store.rotate() == 1
+    store.close()
+    assert (tmp_path / "vault.key").read_bytes() != old
+    assert not (tmp_path / "vault.key.next").exists()
+    assert mode(tmp_path / "vault.key") == 0o600
+    # The gateway that runs meanwhile follows.
+    await put(vault, "r", {OTHER: "other"})
+    assert await vault.lookup("r", [TOKEN, OTHER]) == {TOKEN: VALUE, OTHER: "other"}
+    vault.close()
+    again = vault_in(tmp_path)
+    assert dict(await again.load("r")) == {TOKEN: VALUE, OTHER: "other"}
+    again.close()
+    (tmp_path / "vault.key").write_bytes(old)
+    with pytest.raises(VaultError, match="does not belong"):
+        vault_in(tmp_path)
+
+
+async def test_a_key_from_the_environment_is_changed_for_a_named_one(tmp_path: Path) -> None:
+    old, new = b"o" * 32, b"n" * 32
+    environ = {"SPHRAGIS_VAULT_KEY": base64.b64encode(old).decode()}
+    vault = vault_in(tmp_path, environ)
+    await put(vault, "r", {TOKEN: VALUE})
+    store = store_in(tmp_path, old)
+    with pytest.raises(VaultError, match="--new-key-file"):
+        store.rotate()
+    assert store.rotate(new) == 1
+    store.close()
+    with pytest.raises(VaultError, match="does not belong"):
+        await put(vault, "r", {OTHER: "other"})
+    vault.close()
+    environ = {"SPHRAGIS_VAULT_KEY": base64.b64encode(new).decode()}
+    again = vault_in(tmp_path, environ)
+    assert dict(await again.load("r")) == {TOKEN: VALUE}
+    again.close()
+
+
+async def test_a_change_cut_short_before_the_key_file_is_ended_by_the_next_start(
+    tmp_path: Path,
+) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "r", {TOKEN: VALUE})
+    vault.close()
+    old = (tmp_path / "vault.key").read_bytes()
+    store = store_in(tmp_path)
+    store.rotate()
+    store.close()
+    os.replace(tmp_path / "vault.key", tmp_path / "vault.key.next")
+    (tmp_path / "vault.key").write_bytes(old)
+    again = vault_in(tmp_path)
+    assert dict(await again.load("r")) == {TOKEN: VALUE}
+    assert not (tmp_path / "vault.key.next").exists()
+    again.close()
+    # And a next key that never came into use does no harm.
+    (tmp_path / "vault.key.next").write_bytes(base64.b64encode(b"u" * 32))
+    once_more = vault_in(tmp_path)
+    assert dict(await once_more.load("r")) == {TOKEN: VALUE}
+    once_more.close()
+    store = store_in(tmp_path)
+    assert store.rotate() == 1
+    store.close()
+
+
+ROTATING = (
+    "import sys; from pathlib import Path\n"
+    "from gateway.redaction.keyfile import KeySource\n"
+    "from gateway.redaction.vault_store import Store\n"
+    "d = Path(sys.argv[1]); s = Store(d / 'vault.db', KeySource(d / 'vault.key')); s.open()\n"
+    "print('ready', flush=True)\n"
+    "while True:\n"
+    "    s.rotate(); print('done', flush=True)\n"
+)
+
+
+async def test_a_kill_at_any_moment_of_a_change_leaves_a_readable_vault(tmp_path: Path) -> None:
+    originals = {f"[EMAIL_{i:08d}]": f"v{i}" for i in range(1500)}
+    vault = vault_in(tmp_path)
+    await put(vault, "r", originals)
+    vault.close()
+    wait = random.Random(3)
+    for _ in range(8):
+        rotating = subprocess.Popen(
+            [sys.executable, "-c", ROTATING, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert rotating.stdout is not None
+        assert rotating.stdout.readline() == "ready\n"
+        time.sleep(wait.uniform(0, 0.12))  # somewhere within the change
+        os.kill(rotating.pid, signal.SIGKILL)
+        rotating.wait()
+        rotating.stdout.close()
+        again = vault_in(tmp_path)
+        assert dict(await again.load("r")) == originals
+        again.close()
+
+
+async def test_a_gateway_writes_on_while_another_program_changes_the_key(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    rotating = subprocess.Popen(
+        [sys.executable, "-c", ROTATING, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert rotating.stdout is not None
+    assert rotating.stdout.readline() == "ready\n"
+    stored = {}
+    for i in range(60):
+        stored[f"[EMAIL_{i:08d}]"] = f"v{i}"
+        await put(vault, "r", {f"[EMAIL_{i:08d}]": f"v{i}"})
+    os.kill(rotating.pid, signal.SIGKILL)
+    rotating.wait()
+    assert rotating.stdout.read().count("done") > 1
+    rotating.stdout.close()
+    vault.close()
+    again = vault_in(tmp_path)
+    assert dict(await again.load("r")) == stored
+    again.close()
+
+
+def test_two_programs_write_at_once(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from gateway.redaction.vault import Vault\n"
+        "d, name = Path(sys.argv[1]), sys.argv[2]\n"
+        "v = Vault(d / 'vault.db', d / 'vault.key', environ={}); v.open()\n"
+        "async def main():\n"
+        "    for i in range(40):\n"
+        "        for owner in ('shared', name):\n"
+        "            t = f'[EMAIL_{i:08d}]'\n"
+        "            await v.put(owner, {t: f'v{i}'}, {t: '%032x' % i}, scope='all')\n"
+        "asyncio.run(main()); v.close()\n"
+    )
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), name], stderr=subprocess.PIPE
+        )
+        for name in ("a", "b")
+    ]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert writer.returncode == 0, errors.decode()
+
+    async def read() -> list[dict[str, str]]:
+        vault = vault_in(tmp_path)
+        try:
+            return [dict(await vault.load(owner)) for owner in ("shared", "a", "b")]
+        finally:
+            vault.close()
+
+    expected = {f"[EMAIL_{i:08d}]": f"v{i}" for i in range(40)}
+    assert asyncio.run(read()) == [expected] * 3
+
+
+# -- where the key comes from ----------------------------------------------------------------------
+
+
+async def test_the_key_may_come_from_a_command(tmp_path: Path) -> None:
+    text = base64.b64encode(b"c" * 32).decode()
+    vault = vault_in(tmp_path, key_command=["printf", "%s\n", text])
+    await put(vault, "r", {TOKEN: VALUE})
+    vault.close()
+    assert not (tmp_path / "vault.key").exists()
+    again = vault_in(tmp_path, {"SPHRAGIS_VAULT_KEY": text}, key_command=["false"])
+    assert dict(await again.load("r")) == {TOKEN: VALUE}
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["false"], "ended with code 1"),
+        (["/no/such/program"], "cannot be run"),
+        (["echo", "c2VjcmV0IHBhcnQ="], "32 bytes in base64"),
+        (["sh", "-c", "echo c2VjcmV0 >&2; exit 3"], "ended with code 3"),
+    ],
+)
+def test_a_key_command_that_fails_says_so_without_its_output(
+    tmp_path: Path, command: list[str], said: str
+) -> None:
+    with pytest.raises(VaultError, match=said) as wrong:
+        vault_in(tmp_path, key_command=command)
+    assert str(wrong.value).endswith(".")
+    assert "c2VjcmV0" not in str(wrong.value)
+
+
+def test_a_key_command_that_never_ends_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyfile, "COMMAND_SECONDS", 0.1)
+    with pytest.raises(VaultError, match="gave no key within"):
+        vault_in(tmp_path, key_command=["sleep", "60"])
+
+
+# -- off, and old files ----------------------------------------------------------------------------
+
+
+async def test_a_vault_that_is_off_keeps_nothing_and_knows_nobody(tmp_path: Path) -> None:
+    off = parse_policy('id = "p"\nversion = "1"\nvault = "off"\n', source="p", directory=None)
+    vault = vault_in(tmp_path, policy=off)
+    assert vault.is_open
+    await vault.put("r", {TOKEN: VALUE}, marks(TOKEN))
+    view = await vault.load("r")
+    assert dict(view) == {}
+    assert view.owns(OTHER)
+    assert await vault.foreign("r", [OTHER], scope="r", kinds={}) == set()
+    assert await vault.vouched("r") == []
+    vault.vouch("r", "0" * 32)
+    assert await vault.vouched("r") == ["0" * 32]
+    assert await vault.erase(owner="r") == 0
+    vault.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_vault_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "builder", {TOKEN: VALUE})
+    vault.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "vault.db")) as database, database:
+        database.execute(
+            "CREATE TABLE originals (scope VARCHAR(128), token VARCHAR(64), sealed BLOB,"
+            " created BIGINT, PRIMARY KEY (scope, token))"
+        )
+        database.execute("INSERT INTO originals SELECT owner, token, sealed, created FROM entries")
+        database.execute("DELETE FROM entries")
+    again = vault_in(tmp_path)
+    assert dict(await again.load("builder")) == {TOKEN: VALUE}
+    await put(again, "builder", {TOKEN: VALUE, OTHER: "other"})
+    again.close()
+    once_more = vault_in(tmp_path)
+    assert dict(await once_more.load("builder")) == {TOKEN: VALUE, OTHER: "other"}
+    once_more.close()
+
+
+async def test_memory_is_bounded_by_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vault_module, "MAX_OWNERS", 3)
+    vault = vault_in(tmp_path)
+    for i in range(10):
+        await put(vault, f"role/{i}", {TOKEN: f"v{i}"})
+    first = await vault.load("role/0")
+    for i in range(10):
+        assert dict(await vault.load(f"role/{i}")) == {TOKEN: f"v{i}"}
+    assert dict(first) == {TOKEN: "v0"}
+    assert len(vault._owners) == 3
+    vault.close()
