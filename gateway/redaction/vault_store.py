@@ -284,6 +284,12 @@ class Store:
                 for row in rows
             }
 
+    def owners(self) -> list[str]:
+        """Return everybody who introduced something."""
+        query = select(_entries.c.owner).distinct().order_by(_entries.c.owner)
+        with self._reading() as connection:
+            return [row.owner for row in connection.execute(query)]
+
     def expire(
         self, lifetimes: Mapping[str, int | None], default: int | None
     ) -> list[tuple[str, str]]:
