@@ -7,15 +7,13 @@ Called by `redactor` through `find` and `find_value`, in scanning workers.
 
 from __future__ import annotations
 
-import importlib
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from presidio_analyzer import EntityRecognizer
-
+from gateway.redaction.detectors.addresses import AddressRule
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.detectors.card import CardRule
 from gateway.redaction.detectors.email import EmailRule
@@ -23,18 +21,25 @@ from gateway.redaction.detectors.escapes import read_through
 from gateway.redaction.detectors.iban import IbanRule
 from gateway.redaction.detectors.ip import IpRule
 from gateway.redaction.detectors.keys import PrivateKeyRule
+from gateway.redaction.detectors.labeled import LabeledRule
+from gateway.redaction.detectors.mac import MacRule
+from gateway.redaction.detectors.national_ids import NationalIdRule
+from gateway.redaction.detectors.passports import PassportRule
 from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.providers import ProviderKeyRule
 from gateway.redaction.detectors.secrets import SecretRule
 from gateway.redaction.detectors.ssn import SsnRule
 from gateway.redaction.detectors.terms import TermRule
 from gateway.redaction.detectors.values import holds_secret
-from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.detectors.vat import VatRule
+from gateway.redaction.detectors.wallets import WalletRule
+from gateway.redaction.plugins import digest, load_own
+from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "4"
+RULES_VERSION: Final = "5"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -46,6 +51,13 @@ RULES: Final[tuple[type[Rule], ...]] = (
     EmailRule,
     PhoneRule,
     IpRule,
+    LabeledRule,
+    NationalIdRule,
+    VatRule,
+    PassportRule,
+    MacRule,
+    WalletRule,
+    AddressRule,
     TermRule,
 )
 
@@ -66,37 +78,43 @@ _UUID: Final = re.compile(
 )
 _UUID_SIZE: Final = 36
 _ADDRESSES: Final = frozenset({"CARD", "IBAN", "PHONE", "SSN", "IP", "EMAIL"})
-_NUMBERS: Final = frozenset({"CARD", "IBAN", "PHONE", "SSN"})
+_NUMBERS: Final = frozenset(
+    {"CARD", "IBAN", "PHONE", "SSN", "NATIONAL_ID", "TAXID", "AMKA", "VAT", "HEALTH", "MAC"}
+)
 
 #: Longest value and name that are read together: `{"phone": "0161 4960974"}`.
 _NAMED_VALUE: Final = 80
 _BETWEEN_WORDS: Final = re.compile(r"[_.\-]|(?<=[a-z])(?=[A-Z])")
-_NOT_IN_A_KIND: Final = re.compile(r"[^A-Z]+")
-
-#: What Presidio's own recognizers call things that we have a kind for.
-_PRESIDIO_KINDS: Final = {
-    "EMAIL_ADDRESS": "EMAIL",
-    "PHONE_NUMBER": "PHONE",
-    "CREDIT_CARD": "CARD",
-    "IBAN_CODE": "IBAN",
-    "IP_ADDRESS": "IP",
-    "US_SSN": "SSN",
-    "PERSON": "NAME",
-    "LOCATION": "ADDRESS",
-}
 
 
 class Detector:
     """All rules of one policy. Raises PolicyError for an operator's recognizer that fails."""
 
     def __init__(self, policy: Policy) -> None:
+        #: Part of every cache key: the rules, and what an operator or a model adds to them.
+        self.version = RULES_VERSION
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
         self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
-        self._by_context = [r for r in self._rules if isinstance(r, (PhoneRule, SsnRule, CardRule))]
-        self._own = [_load(name, policy) for name in policy.recognizers]
+        named = (PhoneRule, SsnRule, CardRule, LabeledRule)
+        self._by_context = [rule for rule in self._rules if isinstance(rule, named)]
+        self._own = load_own(policy)
+        if policy.recognizers_file is not None:
+            self.version += f" {digest(policy)}"
+        if policy.ner is not None:
+            self._read_names(policy)
         self._policy = policy
+
+    def _read_names(self, policy: Policy) -> None:
+        """Add the rule that asks a language model: seconds and a hundred megabytes."""
+        from gateway.redaction.models import identify
+        from gateway.redaction.ner import NameRule
+
+        rule = NameRule(policy)
+        self._rules.append(rule)
+        self._reading.append(rule)
+        self.version += "".join(f" {facts['sha256']}" for facts in identify(policy))
 
     def find(self, text: str) -> list[Span]:
         """Return what is found in `text`: sorted, apart from each other and from tokens."""
@@ -130,7 +148,7 @@ class Detector:
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)
         for own in self._own:
-            yield from _foreign(own, own_text)
+            yield from own.spans(own_text)
 
     def _settle(self, text: str, found: list[Span]) -> list[Span]:
         if not found:
@@ -199,33 +217,3 @@ def _in_uuid(text: str, at: int) -> bool:
     return any(
         found.start() <= at < found.end() for found in _UUID.finditer(text, floor, at + _UUID_SIZE)
     )
-
-
-def _foreign(recognizer: EntityRecognizer, text: str) -> Iterator[Span]:
-    """An operator's recognizer speaks Presidio; its entity names become kinds."""
-    # No language model runs here; recognizers that need one are not for this engine.
-    nothing: Any = None
-    name = type(recognizer).__name__
-    for result in recognizer.analyze(text, recognizer.supported_entities, nothing) or ():
-        kind = _PRESIDIO_KINDS.get(result.entity_type)
-        if kind is None:
-            kind = _NOT_IN_A_KIND.sub("_", result.entity_type.upper()).strip("_")[:32].rstrip("_")
-        yield Span(result.start, result.end, kind or "CUSTOM", result.score, name)
-
-
-def _load(name: str, policy: Policy) -> EntityRecognizer:
-    """Make the recognizer `package.module:Class` an operator's policy names."""
-    module, _, attribute = name.partition(":")
-    try:
-        made: Any = getattr(importlib.import_module(module), attribute)()
-    except Exception as error:
-        raise PolicyError(
-            f"The recognizer '{name}' of the policy '{policy.id}' cannot be loaded "
-            f"({type(error).__name__}); install its package or correct the name."
-        ) from None
-    if not isinstance(made, EntityRecognizer):
-        raise PolicyError(
-            f"The recognizer '{name}' of the policy '{policy.id}' is not a Presidio "
-            "EntityRecognizer; name a class that is one."
-        )
-    return made

@@ -18,6 +18,7 @@ import phonenumbers
 from phonenumbers.phonemetadata import PhoneMetadata
 
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.spans import Span
 
 #: One number as written: groups of digits with at most two separators between them. Looking ahead
@@ -264,3 +265,31 @@ def _is_spoken_of(before: str) -> bool:
 
 
 _LAST_WORDS: Final = re.compile(rf"[\d\r\n{HIDDEN}]")
+
+
+def _is_column_value(written: str) -> bool:
+    digits = sum(c.isdigit() for c in written)
+    return _FEWEST <= digits <= _MOST and not _DATE.match(written)
+
+
+#: Below the head of a column there is no word beside a number; read by `labeled`.
+VALUES: Final = (
+    Value(
+        "PHONE",
+        "phone",
+        words(
+            "phone|phone number|phone no|mobile|mobile number|mobile phone|cell|cell phone|"
+            "telephone|tel|tel no|fax|fax number|home phone|work phone|contact number|msisdn|"
+            "handy|telefon|telefonnummer|rufnummer|mobil|mobilnummer|téléphone|telephone|"
+            "portable|teléfono|telefono|móvil|movil|cellulare|telefone|telemóvel|telefoon|"
+            "telefoonnummer|mobiel|telefon komórkowy|komórka|puhelin|puhelinnumero|tlf|"
+            "tlf nr|τηλέφωνο|κινητό|τηλ|telefonszám|whatsapp|sms|telefón|mobilní telefon|"
+            "телефон"
+        ),
+        re.compile(r"\+?\(?\d[\d \u00a0.\-/()]{5,22}\d(?:[ ]?(?:x|ext\.?)[ ]?\d{1,6})?"),
+        _is_column_value,
+        Reach.COLUMN,
+        (),
+        0.7,
+    ),
+)

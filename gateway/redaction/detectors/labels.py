@@ -1,0 +1,307 @@
+"""Where a text names what stands beside it: `PESEL: …`, `"dateOfBirth": …`, a column called `bsn`.
+
+Owns the search for such names (one pass for all of them, whatever joins their words: `tax id`,
+`tax_id`, `taxId`, `tax-id`), and the three places a value may be: close behind its name, right
+behind it, or in the rows below a column's head. Invariant: pure and linear; every stretch of text
+is read at most once for each kind of value. Called by `labeled` with the values it knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import Final
+
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+from gateway.redaction.detectors.base import HIDDEN, Source
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Names as lists hold them: `a|b c|d`."""
+    return tuple(name for name in text.split("|") if name)
+
+
+class Reach(Enum):
+    """How far from its name a value may stand."""
+
+    NEAR = 1  # within a few words: its check digits tell it from other numbers
+    NEXT = 2  # only filler between: nothing but the name tells what it is
+    COLUMN = 3  # only below the head of a column: in prose another rule knows better
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A kind of value that counts where a text names it. `words` are its names in lower case (the
+    words of a name apart by blanks); `loud` ones count only in capitals or as the name of a field,
+    being also words of a language or of a program."""
+
+    kind: str
+    rule: str
+    words: tuple[str, ...]
+    form: re.Pattern[str]
+    is_valid: Callable[[str], bool]
+    reach: Reach = Reach.NEAR
+    loud: tuple[str, ...] = ()
+    score: float = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name found in a text, and the values it may be the name of."""
+
+    start: int
+    end: int
+    values: tuple[Value, ...]
+
+
+#: How far behind its name a value with check digits may stand, and before it, in characters.
+_REACH: Final = 64
+_BEFORE: Final = 28
+#: What may stand between a name and its value without saying anything.
+_FILLER: Final = (
+    r"(?:[\s\"'`´’:=#>|*_~(\[{\\,.–—-]|</?[\w:.-]{1,24}>|"
+    r"\b(?:no|nos|nr|nrs|num|number|numbers|numero|número|numéro|nummer|numer|numeris|"
+    r"szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
+    r"text|string|str|date|data|new|datetime|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
+    r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
+    r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°ºo]\b|№|&quot;|&#34;)"
+)
+_GAP: Final = re.compile(rf"{_FILLER}{{0,24}}+", re.IGNORECASE)
+_FURTHEST: Final = 48
+
+#: What may be joined to a name and leave it a name (`pesel_no`, `Passnummer`, `IDs`).
+_TAIL: Final = re.compile(
+    r"(?:s|es|en|et|a|u|ie|i|em|nummer|number|numero|nr|num|no|id|code|kod|szám)?(?![^\W\d_])"
+)
+_FIELD_SIGN: Final = re.compile(r"[\"'`]?\s{0,3}(?:[:=>|,;\t)]|\Z)|[_\d]")
+
+
+class Labels:
+    """All names of `values`, found in one pass."""
+
+    def __init__(self, values: Iterable[Value]) -> None:
+        self._values: dict[str, list[tuple[Value, bool]]] = {}
+        for value in values:
+            for names, loud in ((value.words, False), (value.loud, True)):
+                for name in names:
+                    for written in _joined(name):
+                        self._values.setdefault(written, []).append((value, loud))
+        self._names = list(self._values)
+        self._search = AhoCorasick(self._names, matchkind=MatchKind.LeftmostLongest)
+
+    def find(self, source: Source) -> Iterator[Label]:
+        """Yield the names in the text, from left to right."""
+        text, folded = source.text, source.folded
+        for index, start, end in self._search.find_matches_as_indexes(folded):
+            if not _is_whole(text, folded, start, end):
+                continue
+            known = self._values[self._names[index]]
+            if any(loud for _, loud in known):
+                told = _is_loud(text, start, end)
+                values = tuple(value for value, loud in known if told or not loud)
+            else:
+                values = tuple(value for value, _ in known)
+            if values:
+                yield Label(start, end, values)
+
+
+def _joined(name: str) -> set[str]:
+    return {name.replace(" ", sign) for sign in (" ", "_", "-", "", ".")} | {
+        name.replace(" ", "  ")
+    }
+
+
+def _is_whole(text: str, folded: str, start: int, end: int) -> bool:
+    """A word of its own, however it is joined to others: `user_pesel`, `peselNo`, `userPesel`."""
+    if (
+        start
+        and text[start - 1].isalpha()
+        and not (text[start].isupper() and text[start - 1].islower())
+    ):
+        return False
+    following = text[end : end + 1]
+    if not following.isalpha():
+        return True
+    if following.isupper() and text[end - 1].islower():
+        return True
+    return _TAIL.match(folded, end) is not None
+
+
+def _is_loud(text: str, start: int, end: int) -> bool:
+    return text[start:end].isupper() or (
+        _FIELD_SIGN.match(text, end) is not None
+        and (start == 0 or not (text[start - 1].isalnum() or text[start - 1] in " ."))
+    )
+
+
+def near(text: str, label: Label, value: Value, done: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """Yield values with check digits close to their name; `done` holds how far was read."""
+    read = done.get(value.rule, 0)
+    floor = max(read, label.start - _BEFORE)
+    for match in value.form.finditer(text, floor, label.start):
+        if value.is_valid(match.group()) and _is_beside(text, match.end(), label.start):
+            yield match.span()
+    at = max(label.end, read)
+    limit = label.end + _REACH
+    while at < limit:
+        found = value.form.search(text, at, limit + _REACH)
+        if found is None or found.start() > limit:
+            break
+        at = found.end()
+        if value.is_valid(found.group()):
+            yield found.span()
+            limit = found.end() + _REACH // 2  # a list of them
+    done[value.rule] = max(read, min(at, limit))
+
+
+def _is_beside(text: str, end: int, start: int) -> bool:
+    """`44051401359 (PESEL)`: between a value and the name behind it, signs and little else."""
+    between = text[end:start]
+    return "\n" not in between and _BESIDE.fullmatch(between) is not None
+
+
+_BESIDE: Final = re.compile(
+    r"[\s\"'()\[\],:;–—-]{0,6}(?:(?:is|as|the|my|is the|is my|est|ist|als)[ \t]{1,2}){0,3}[\s\"'"
+    r"(\[]{0,3}"
+)
+
+
+def following(text: str, label: Label, value: Value) -> Iterator[tuple[int, int]]:
+    """Yield the value right behind its name, with nothing but filler between."""
+    at = label.end
+    tail = _TAIL.match(text, at)
+    gap = _GAP.match(text, tail.end() if tail and tail.group() else at)
+    if gap is None or gap.end() - label.end > _FURTHEST or HIDDEN in gap.group():
+        return
+    ends = [gap.end()]
+    # Filler may have eaten the value's own first letters; `(` and `+` may belong to it.
+    if gap.end() > at and (text[gap.end() - 1] in "([{" or gap.group()[-1:].isalnum()):
+        ends += [gap.end() - 1, gap.end() - 2]
+    for end in ends:
+        match = value.form.match(text, end)
+        if match is not None and value.is_valid(match.group()):
+            yield match.span()
+            return
+
+
+#: Heads and rows of tables: no longer than this, or it is no table.
+_LINE_MOST: Final = 2000
+_ROWS_MOST: Final = 20_000
+_HEAD_CELL: Final = 48
+_RULER: Final = re.compile(r"[\s|+:\-=]*")
+_CELLS: Final = {
+    sign: re.compile(
+        rf"[ ]*(?:\"([^\"\n]*)\"|'([^'\n]*)'|`([^`\n]*)`|([^{re.escape(sign)}\n]*?))[ ]*"
+        rf"(?:{re.escape(sign)}|(?=[\n\r])|\Z)"
+    )
+    for sign in ",;|\t"
+}
+_VALUES: Final = re.compile(r"\)\s{0,8}(?:OUTPUT[^()]{0,80})?VALUES?\s{0,8}(?=\()", re.IGNORECASE)
+_TUPLE: Final = re.compile(r"\s{0,8},?\s{0,8}\(([^()\n]{1,2000})\)")
+
+
+def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
+    """Yield what stands below the head of each column that has a name of `labels`."""
+    done = 0
+    index = 0
+    while index < len(labels):
+        label = labels[index]
+        start = text.rfind("\n", 0, label.start) + 1
+        end = text.find("\n", label.end)
+        end = len(text) if end < 0 else end
+        same = [label]
+        index += 1
+        while index < len(labels) and labels[index].start < end:
+            same.append(labels[index])
+            index += 1
+        if start < done or end - start > _LINE_MOST:
+            continue
+        for rows, heads in _tables(text, start, end, same):
+            for row in rows:
+                done = max(done, row[-1][1])
+                for column, value in heads:
+                    if column < len(row):
+                        yield value, *row[column]
+
+
+Cells = list[tuple[int, int]]
+
+
+def _tables(
+    text: str, start: int, end: int, labels: list[Label]
+) -> Iterator[tuple[Iterator[Cells], list[tuple[int, Value]]]]:
+    closing = _VALUES.search(text, labels[-1].end, min(len(text), end + 200))
+    if closing is not None:
+        opening = text.rfind("(", start, labels[0].start)
+        if opening >= 0 and ")" not in text[labels[0].end : closing.start()]:
+            heads = _heads(_split(text, opening + 1, closing.start(), ","), labels, text)
+            if heads:
+                yield _tuples(text, closing.end()), heads
+        return
+    sign = next((s for s in "\t|;," if s in text[start:end]), None)
+    if sign is None or end >= len(text):
+        return
+    cells = _split(text, start, end, sign)
+    if len(cells) < 2 or any(last - first > _HEAD_CELL for first, last in cells):
+        return
+    heads = _heads(cells, labels, text)
+    if heads:
+        yield _rows(text, end + 1, sign, len(cells)), heads
+
+
+def _heads(cells: Cells, labels: list[Label], text: str) -> list[tuple[int, Value]]:
+    """Which columns have a name that is one of `labels`, or little more."""
+    heads = []
+    for label in labels:
+        for number, (first, last) in enumerate(cells):
+            if first <= label.start and label.end <= last:
+                if ":" not in text[first:last] and "=" not in text[first:last]:
+                    heads += [(number, value) for value in label.values]
+                break
+    return heads[:32]
+
+
+def _split(text: str, start: int, end: int, sign: str) -> Cells:
+    cells: Cells = []
+    at = start
+    pattern = _CELLS[sign]
+    while at <= end:
+        match = pattern.match(text, at, end)
+        if match is None:
+            break
+        cells.append(match.span(match.lastindex or 0))
+        if match.end() >= end and text[match.end() - 1 : match.end()] != sign:
+            break
+        at = match.end() if match.end() > at else at + 1
+    return cells
+
+
+def _rows(text: str, at: int, sign: str, width: int) -> Iterator[Cells]:
+    for _ in range(_ROWS_MOST):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        if end - at > _LINE_MOST:
+            return
+        if _RULER.fullmatch(text, at, end) is None or end == at:
+            cells = _split(text, at, end, sign)
+            if abs(len(cells) - width) > 1 or end == at:
+                return
+            yield cells
+        if end >= len(text):
+            return
+        at = end + 1
+
+
+def _tuples(text: str, at: int) -> Iterator[Cells]:
+    for match in islice(_following_tuples(text, at), _ROWS_MOST):
+        yield _split(text, match.start(1), match.end(1), ",")
+
+
+def _following_tuples(text: str, at: int) -> Iterator[re.Match[str]]:
+    while (match := _TUPLE.match(text, at)) is not None:
+        yield match
+        at = match.end()
