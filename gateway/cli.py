@@ -1,7 +1,8 @@
 """The `sphragis` command: verbs, options and exit codes. Wiring only.
 
 Invariants: every failure is one sentence, `error: …`, on standard error; `verify` exits 0 intact,
-1 tampered, 2 incomplete, 3 wrongly called; every other verb exits 0 or 1. Nothing heavy is
+1 tampered, 2 incomplete, 3 wrongly called; `scan` 0 nothing found, 1 something found, 3 wrongly
+called; every other verb exits 0 or 1. Nothing heavy is
 imported before the verb that needs it runs, because decks probe this program often.
 `main` is the console script; `run` is the same with arguments and result as values.
 """
@@ -22,8 +23,10 @@ from gateway.errors import GatewayError
 from shared import __version__
 
 PID_FILE: Final = "sphragis.pid"
-#: `verify` called wrongly (contracts/ledger.md section 2.10).
-VERIFY_USAGE: Final = 3
+#: `verify` called wrongly (contracts/ledger.md section 2.10); `scan` as well, because its 1 says
+#: that something was found.
+WRONGLY_CALLED: Final = 3
+_TELLING: Final = frozenset({"verify", "scan"})
 
 app = typer.Typer(
     name="sphragis",
@@ -42,7 +45,7 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; return the exit code."""
-    failure = VERIFY_USAGE if list(arguments[:1]) == ["verify"] else 1
+    failure = WRONGLY_CALLED if _TELLING.intersection(arguments[:1]) else 1
     if not arguments:
         arguments = ["--help"]
     try:
@@ -172,6 +175,68 @@ def verify(
     from gateway.verifying import verify_and_print
 
     raise typer.Exit(verify_and_print(path, as_json=as_json, vkey=vkey))
+
+
+Policies = Annotated[
+    Path | None, typer.Option("--policy", help="Policy file; the gateway's own if not given.")
+]
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file of the gateway.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write to this file (it may be the same).")
+]
+Source = Annotated[str, typer.Argument(help="A file, or - for standard input.")]
+
+
+@app.command()
+def scan(
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, or - for standard input.")
+    ] = None,
+    policy: Policies = None,
+    config: Config = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one object for each find.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the values themselves.")] = False,
+) -> None:
+    """Show what would be found, where and why: exit 0 nothing, 1 something, 3 wrongly called."""
+    from gateway.inspecting import scan_and_print
+
+    raise typer.Exit(
+        scan_and_print(paths or [], policy=policy, config=config, as_json=as_json, show=show)
+    )
+
+
+@app.command()
+def redact(
+    source: Source = "-",
+    output: Output = None,
+    role: Annotated[str, typer.Option(help="Whose tokens to use; nobody's if not given.")] = "",
+    mask: Annotated[
+        bool, typer.Option("--mask", help="Replace for good, by [KIND]; no vault is touched.")
+    ] = False,
+    policy: Policies = None,
+    config: Config = None,
+) -> None:
+    """Copy a text with every value replaced by a token that `reveal` can restore."""
+    from gateway.replacing import redact_file
+
+    redact_file(source, output, role=role, mask=mask, policy=policy, config=config)
+
+
+@app.command()
+def reveal(
+    source: Source = "-",
+    output: Output = None,
+    role: Annotated[str, typer.Option(help="Whose tokens to restore; nobody's if not given.")] = "",
+    all_roles: Annotated[bool, typer.Option("--all-roles", help="Restore everybody's.")] = False,
+    policy: Policies = None,
+    config: Config = None,
+) -> None:
+    """Copy a text with tokens replaced by what they stand for; needs the vault's key."""
+    from gateway.replacing import reveal_file
+
+    reveal_file(source, output, role=role, all_roles=all_roles, policy=policy, config=config)
 
 
 @app.command("offline-provider")
