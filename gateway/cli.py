@@ -210,6 +210,7 @@ def scan(
 @app.command()
 def redact(
     source: Source = "-",
+    *,
     output: Output = None,
     role: Annotated[str, typer.Option(help="Whose tokens to use; nobody's if not given.")] = "",
     mask: Annotated[
@@ -227,6 +228,7 @@ def redact(
 @app.command()
 def reveal(
     source: Source = "-",
+    *,
     output: Output = None,
     role: Annotated[str, typer.Option(help="Whose tokens to restore; nobody's if not given.")] = "",
     all_roles: Annotated[bool, typer.Option("--all-roles", help="Restore everybody's.")] = False,

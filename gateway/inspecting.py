@@ -323,7 +323,7 @@ class _Tally:
         self.skipped += bool(report.skipped)
         self.failed += bool(report.failed)
         self.finds += len(report.finds)
-        self.size += report.size
+        self.size += 0 if report.skipped else report.size
         self.kinds.update(find.span.kind for find in report.finds)
 
     def sentence(self, seconds: float) -> str:

@@ -57,9 +57,7 @@ def redact_file(
     config: Path | None,
 ) -> None:
     """Copy a file (or standard input) with every find replaced. Raises GatewayError."""
-    found = policy_for(policy, config)
-    if mask:
-        found = _all_masked(found)
+    found = _all(policy_for(policy, config), Action.MASK if mask else Action.TOKEN)
     detector = detector_for(found)
     settings, _ = load_settings(config)
     with _opened(source) as (stream, head), _written(output) as sink:
@@ -90,7 +88,7 @@ def reveal_file(
     Raises GatewayError."""
     if all_roles and role:
         raise InspectError("--role and --all-roles exclude each other; leave one out.")
-    found = policy_for(policy, config)
+    found = _all(policy_for(policy, config), Action.TOKEN)
     if found.vault is VaultMode.OFF:
         raise InspectError(f"The policy '{found.id}' has vault = 'off': nothing can be restored.")
     settings, _ = load_settings(config)
@@ -185,22 +183,33 @@ async def _originals(vault: Vault, role: str | None, policy: Policy) -> Mapping[
     return known
 
 
-def _all_masked(policy: Policy) -> Policy:
-    """The same policy with every replacement one-way, also of kinds it does not name."""
-    hidden = {
-        kind: rule
-        if rule.action in (Action.ALLOW, Action.REFUSE)
-        else replace(rule, action=Action.MASK, restore=False)
-        for kind, rule in policy.kinds.items()
-    }
-    return replace(policy, kinds=MappingProxyType(_Masks(hidden)))
+def _all(policy: Policy, action: Action) -> Policy:
+    """The same policy with one way of replacing for all kinds, also those it does not name.
+
+    With TOKEN everything can be brought back, as somebody who redacts a text by hand means it. The
+    vault then holds what the gateway's policy would not have kept, and still the gateway gives
+    agents back only what its policy says.
+    """
+    kinds = _Kinds({kind: _as(rule, action) for kind, rule in policy.kinds.items()})
+    kinds.rest = KindRule(action, restore=action is Action.TOKEN)
+    return replace(policy, kinds=MappingProxyType(kinds))
 
 
-class _Masks(dict[str, KindRule]):
-    """Kinds by name; one that is not named is masked too."""
+def _as(rule: KindRule, action: Action) -> KindRule:
+    if rule.action in (Action.ALLOW, Action.REFUSE):
+        return rule
+    if action is Action.MASK:
+        return replace(rule, action=action, restore=False)
+    return replace(rule, restore=rule.action in (Action.TOKEN, Action.STAND_IN))
+
+
+class _Kinds(dict[str, KindRule]):
+    """Kinds by name; `rest` is for those that are not named."""
+
+    rest: KindRule
 
     def get(self, kind: str, default: Any = None) -> Any:
-        return super().get(kind, KindRule(Action.MASK, restore=False))
+        return super().get(kind, self.rest)
 
 
 def _key_and_vault(settings: Settings, policy: Policy) -> tuple[bytes, Vault]:
@@ -241,7 +250,7 @@ def _tell(counts: Counter[str], policy: Policy, mask: bool) -> None:
     kept = sorted(kind for kind in counts if not policy.restores(kind))
     note = ""
     if kept and not mask:
-        note = f"; by the policy, `reveal` brings back none of kind {', '.join(kept)}"
+        note = f"; `reveal` brings back none of {', '.join(kept)}, by the policy"
     print(f"{total} replaced: {kinds}{note}.", file=sys.stderr)
 
 
