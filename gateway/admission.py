@@ -1,17 +1,16 @@
 """The door: what is checked before a call's body is looked at, and the reading of that body.
 
-Owns the limits (calls at once, bytes of a body, bytes held by all bodies), the choice of the one
-credential, and `Refused`, the way every part of the pipeline says no. Invariant: nothing here
-forwards; whatever is not clearly acceptable raises. Called by `gateway.pipeline`.
+Owns the limits (calls at once, bytes of a body, bytes held by all bodies) and `Refused`, the way
+every part of the pipeline says no. Invariant: nothing here forwards; whatever is not clearly
+acceptable raises. Called by `gateway.pipeline`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import StreamReader, web
@@ -23,8 +22,6 @@ from gateway.wire.errors import ErrorKind
 BODY_IDLE: Final = 30.0
 #: Bytes of bodies in memory at once, over all calls: sixteen of the largest.
 HELD_LIMIT: Final = 1 << 30
-#: Media types of a JSON body. A `charset` other than UTF-8 is refused: providers would guess.
-JSON_TYPES: Final = frozenset({"application/json"})
 
 
 class Refused(Exception):
@@ -55,14 +52,6 @@ class Refused(Exception):
         return self.retry_after is not None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Credential:
-    """The one credential of a call: the header it came in and its value."""
-
-    header: str
-    value: str
-
-
 def busy(sentence: str, code: str = "busy", retry_after: int = 1) -> Refused:
     """Return the refusal of a call that may come back soon."""
     return Refused(code, sentence, status=503, kind=ErrorKind.UNAVAILABLE, retry_after=retry_after)
@@ -71,38 +60,6 @@ def busy(sentence: str, code: str = "busy", retry_after: int = 1) -> Refused:
 def unavailable(sentence: str, code: str) -> Refused:
     """Return the refusal of a call while something needs a person's hand."""
     return Refused(code, sentence, status=503, kind=ErrorKind.UNAVAILABLE)
-
-
-def credential_of(headers: Mapping[str, str]) -> Credential | None:
-    """Return the provider key among a client's headers, or None.
-
-    Some clients send two (contracts/clients.md section 6.4); the provider's own header wins, so
-    that exactly one is ever forwarded. Raises Refused for a scheme no provider uses and for a key
-    that no header can carry onward.
-    """
-    key = headers.get("x-api-key", "").strip()
-    if key:
-        return _plain("x-api-key", key)
-    bearer = headers.get("authorization", "").strip()
-    if not bearer:
-        return None
-    if not bearer.lower().startswith("bearer "):
-        raise Refused(
-            "credential_scheme",
-            "The Authorization header must be a bearer token; send the provider's key that way "
-            "or in x-api-key.",
-        )
-    return _plain("authorization", bearer)
-
-
-def _plain(header: str, value: str) -> Credential:
-    if not value.isascii():
-        raise Refused(
-            "credential_bytes",
-            f"The {header} header holds characters that no provider key has; check what the "
-            "client's key was copied from.",
-        )
-    return Credential(header, value)
 
 
 def check_expectation(value: str) -> None:
@@ -129,15 +86,24 @@ def unreadable(headers: Mapping[str, str]) -> set[str]:
     return {name for name, value in headers.items() if not value.isascii()}
 
 
-def check_content_type(value: str) -> None:
-    """Refuse a body that is not declared as JSON in UTF-8. Raises Refused."""
+def check_content_type(value: str, wanted: Collection[str]) -> None:
+    """Refuse a body that is not declared as one of the `wanted` media types. Raises Refused.
+
+    JSON must be UTF-8. A call that has no body needs no declaration.
+    """
     media, *parameters = (part.strip().lower() for part in value.split(";"))
+    if not wanted and not value:
+        return
     charsets = [p.partition("=")[2].strip('" ') for p in parameters if p.startswith("charset")]
-    if media not in JSON_TYPES or any(charset not in {"utf-8", "utf8"} for charset in charsets):
-        raise Refused(
-            "content_type",
-            "The gateway scans only JSON bodies on this path; send Content-Type: application/json.",
-        )
+    if media in wanted and all(charset in {"utf-8", "utf8"} for charset in charsets):
+        return
+    if not wanted:
+        return  # whatever it is declared as: a body that is not empty is refused by the format
+    raise Refused(
+        "content_type",
+        f"The gateway scans only {' or '.join(sorted(wanted))} bodies on this path; send that, "
+        "with Content-Type saying so.",
+    )
 
 
 class Admission:

@@ -15,10 +15,11 @@ from typing import Final
 
 from gateway.audit import Outcome
 from gateway.redaction.restore import StreamRestorer, restore_text
+from gateway.redaction.stand_ins import Shapes
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
 from gateway.wire.base import ignore_signed
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.body import JSON
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
 #: the work (about 1 ms at 100 MB/s).
@@ -35,15 +36,22 @@ class Restoring:
         originals: Mapping[str, str],
         outcome: Outcome,
         signed: Callable[[str, str], None] = ignore_signed,
+        *,
+        owns: Callable[[str], bool] = lambda _: True,
+        shapes: Shapes | None = None,
     ) -> None:
+        """`owns` tells whether the scope introduced a token, given back or not; `shapes` recognizes
+        the stand-ins the policy uses."""
         self._originals = originals
+        self._owns = owns
+        self._shapes = shapes
         self.outcome = outcome
         #: Told each signed text of the answer before the client has the whole of it.
         self.signed = signed
 
     def text(self, text: str) -> str:
         """Restore a whole string."""
-        return restore_text(text, self._look_up)
+        return restore_text(text, self._look_up, self._shapes)
 
     def stream(self, encode: Callable[[str], str]) -> StreamRestorer:
         """Return the restorer of one run of streamed text."""
@@ -52,28 +60,38 @@ class Restoring:
             original = self._look_up(token)
             return None if original is None else encode(original)
 
-        return StreamRestorer(look_up)
+        return StreamRestorer(look_up, self._shapes)
 
     def _look_up(self, token: str) -> str | None:
         original = self._originals.get(token)
         if original is not None:
             self.outcome.restored += 1
+        elif token.startswith("[") and not self._owns(token):
+            self.outcome.foreign += 1
         return original
 
 
 async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> bytes:
-    """Return the restored JSON body of an answer. Raises UpstreamFailed."""
-    if answer.media_type != "application/json":
-        raise _not_json(answer.status)
+    """Return the restored body of an answer; an error may always be JSON. Raises UpstreamFailed."""
+    readable = answer.media_type in format_.answer_types or (
+        answer.status >= 400 and answer.media_type == JSON
+    )
+    if not readable:
+        data = await answer.whole()
+        if not data:
+            return data
+        raise _unreadable(answer.status)
     data = await answer.whole()
     restoring.outcome.saw(data)
+    if not data:
+        return data
     try:
         if len(data) > OFF_LOOP:
-            return await asyncio.to_thread(_restore, format_, data, restoring)
-        return _restore(format_, data, restoring)
+            return await asyncio.to_thread(_restore, format_, answer.media_type, data, restoring)
+        return _restore(format_, answer.media_type, data, restoring)
     except WireRefused as wrong:
         raise UpstreamFailed(
-            wrong.code, "The provider's answer is not JSON that the gateway can read."
+            wrong.code, "The provider's answer is not one that the gateway can read."
         ) from wrong
 
 
@@ -87,7 +105,7 @@ async def streamed(
     finished or said itself that it failed. Raises UpstreamFailed.
     """
     outcome = restoring.outcome
-    transformer = format_.new_stream(restoring.stream, restoring.signed)
+    transformer = format_.new_stream(restoring.stream, restoring.signed, answer.media_type)
     spoke = time.monotonic()
     try:
         while chunk := await answer.chunk():
@@ -114,21 +132,18 @@ async def streamed(
         raise UpstreamFailed("no_end", "The provider ended its answer before it was complete.")
 
 
-def _restore(format_: WireFormat, data: bytes, restoring: Restoring) -> bytes:
-    document = loads(data)
-    restoring.outcome.usage = format_.usage_of(document)
-    restoring.outcome.stop = format_.stop_reason_of(document)
-    restoring.outcome.model = format_.model_of(document)
-    for text, signature in format_.signed_texts(document):
-        restoring.signed(text, signature)
-    return dumps(format_.restore_response(document, restoring.text))
+def _restore(format_: WireFormat, media_type: str, data: bytes, restoring: Restoring) -> bytes:
+    answer = format_.restore_body(data, media_type, restoring.text, restoring.signed)
+    outcome = restoring.outcome
+    outcome.usage, outcome.stop, outcome.model = answer.usage, answer.stop_reason, answer.model
+    return answer.body
 
 
-def _not_json(status: int) -> UpstreamFailed:
+def _unreadable(status: int) -> UpstreamFailed:
     """Often a proxy's page: its text is dropped, its status kept where it says something."""
     return UpstreamFailed(
         "media_type",
-        f"The provider's address answered {status} with something that is not JSON; "
-        "is the base URL right?",
+        f"The provider's address answered {status} with something this call never "
+        "has; is the base URL right?",
         status if status >= 400 else 502,
     )

@@ -24,6 +24,7 @@ from aiohttp import HttpVersion11, web
 from gateway import console, health, pidfile
 from gateway.admission import Admission, Refused
 from gateway.audit import Audit, AuditUnavailable
+from gateway.credentials import PROVIDERS
 from gateway.health import DiskWatch, Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
 from gateway.logs import quiet_libraries, say
@@ -32,6 +33,7 @@ from gateway.metrics import Metrics
 from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
 from gateway.redaction.keyfile import KeyFileError, read_or_make_key
+from gateway.redaction.models import check_present, identify
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
 from gateway.redaction.vault import Vault, VaultError
 from gateway.redaction.workers import ScanPool
@@ -106,11 +108,15 @@ def run_offline_provider(listen: str, record: Path | None, delay: float) -> None
 def load_gateway_policy(settings: Settings) -> Policy:
     """Return the policy in force, with the terms of `custom_terms_file`. Raises PolicyError."""
     policy = load_policy(settings.policy_file)
+    check_present(policy)
     if settings.custom_terms_file is None:
         return policy
     terms = dict.fromkeys([*policy.terms, *map(str.strip, read_terms(settings.custom_terms_file))])
     return parse_policy(
-        policy.text, source=f"'{policy.id}'", directory=None, terms=tuple(filter(None, terms))
+        policy.text,
+        source=f"'{policy.id}'",
+        directory=policy.directory,
+        terms=tuple(filter(None, terms)),
     )
 
 
@@ -214,7 +220,7 @@ class Gateway:
     def _check_scanner(self) -> str | None:
         if self.pool is None:
             return "The scanner is being started."
-        return None if self.pool.ready else self.pool.failure or "The scanner is warming up."
+        return None if self.pool.ready else self.pool.failure or "The detectors are being loaded."
 
 
 async def _serve(
@@ -297,21 +303,25 @@ async def _open(
     stack.callback(pidfile.remove, settings.pid_file)
     key = await asyncio.to_thread(load_commitment_key, settings.keys_dir)
     audit = Audit(ledger, policy, key, gateway.metrics)
-    await audit.started(_recorded_settings(settings))
+    models = await asyncio.to_thread(identify, policy)
+    await audit.started(_recorded_settings(settings), models)
     stack.push_async_callback(_record_stop, gateway, audit)
-    vault = Vault(settings.vault_file, settings.vault_key_file)
+    vault = Vault(
+        settings.vault_file,
+        settings.vault_key_file,
+        key_command=settings.vault_key_command,
+        policy=policy,
+    )
     await asyncio.to_thread(vault.open)
     stack.callback(vault.close)
     token_key = await asyncio.to_thread(read_or_make_key, settings.keys_dir / "token.key")
     pool = ScanPool(policy, token_key, settings.scan_workers)
     await pool.start()
     stack.push_async_callback(pool.stop)
-    secret = settings.upstream_api_key
     upstream = await stack.enter_async_context(
         Upstream(
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
-            key=secret.get_secret_value() if secret is not None else None,
         )
     )
     stack.enter_context(_background(_heartbeats(ledger, audit)))
@@ -320,6 +330,7 @@ async def _open(
     gateway.pipeline = Pipeline(
         Parts(
             settings=settings,
+            policy=policy,
             admission=gateway.admission,
             readiness=gateway.readiness,
             pool=pool,
@@ -408,8 +419,8 @@ def _recorded_settings(settings: Settings) -> dict[str, Any]:
     """Return what of the settings belongs in the ledger: what decides where calls go and how."""
     return {
         "listen": settings.listen_addr,
-        "upstream": settings.upstream_for("anthropic"),
+        "upstream": {name: settings.upstream_for(name) for name in PROVIDERS},
         "auto_reveal": settings.auto_reveal,
-        "managed_key": settings.upstream_api_key is not None,
+        "managed_keys": [name for name in PROVIDERS if settings.key_for(name) is not None],
         "body_limit_mib": settings.body_limit_mib,
     }

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gateway.admission import Credential
+from gateway.credentials import Credential
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanResult
 from gateway.redaction.policy import Policy
@@ -58,7 +58,8 @@ class Outcome:
     """How a call ended; filled in while it is served, recorded once.
 
     status: `ok`, `provider_error`, `client_abort`, `cut`, `upstream_error`, `stopped` or `failed`;
-    http: the status the client saw; usage in tokens; `digest` runs over the provider's body.
+    http: the status the client saw; usage in tokens; `restored` and `foreign` count the tokens put
+    back and those of others; `digest` runs over the provider's body.
     """
 
     status: str = "failed"
@@ -68,6 +69,7 @@ class Outcome:
     model: str | None = None
     usage: TokenCounts | None = None
     restored: int = 0
+    foreign: int = 0
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
 
@@ -99,6 +101,8 @@ class Audit:
             "opaque": dict(scan.opaque),
             "scan_us": scan.scan_us,
         }
+        if scan.foreign:
+            fields["ext"]["foreign_tokens"] = scan.foreign
         if scan.extra_hits:
             fields["ext"]["headers_left_out"] = sorted(scan.extra_hits)
         return await self._durable("request", fields)
@@ -118,17 +122,23 @@ class Audit:
             "outcome": _outcome_fields(outcome, dur_us, commit(self._key, outcome.digest.digest())),
             "ext": {"bytes": outcome.size, "restored": outcome.restored},
         }
+        if outcome.foreign:
+            fields["ext"]["foreign_tokens"] = outcome.foreign
         if outcome.model:
             fields["model"] = {"provider": call.provider, "name": outcome.model[:MAX_MODEL]}
         self._later("outcome", fields)
 
-    async def started(self, settings: Mapping[str, Any]) -> None:
-        """Record the start, the settings and the policy in force. Raises AuditUnavailable."""
+    async def started(
+        self, settings: Mapping[str, Any], models: Sequence[Mapping[str, str]] = ()
+    ) -> None:
+        """Record the start, the settings, the policy in force and the language models it uses
+        (see `ner.identify`). Raises AuditUnavailable."""
         await self._durable("start", {"ext": {"program": "sphragis", "version": __version__}})
         await self._durable("config_set", {"ext": {"settings": dict(settings)}})
         policy = self._policy_fields("set")
         policy["engine"] = "sphragis"
-        await self._durable("policy_set", {"policy": policy})
+        extra = {"ext": {"models": [dict(model) for model in models]}} if models else {}
+        await self._durable("policy_set", {"policy": policy, **extra})
 
     async def stopped(self, reason: str) -> None:
         """Record an orderly stop. Raises AuditUnavailable."""

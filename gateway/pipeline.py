@@ -21,35 +21,39 @@ from aiohttp import web
 from gateway import answering, routing, wire
 from gateway.admission import (
     Admission,
-    Credential,
     Refused,
     busy,
     check_content_type,
     check_expectation,
     check_transfer,
-    credential_of,
     names_this_machine,
     unavailable,
     unreadable,
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
+from gateway.credentials import Credential, credential_of, held_key
 from gateway.health import Readiness
 from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.vault import Vault, VaultError
+from gateway.redaction.policy import ForeignTokens, Policy
+from gateway.redaction.scopes import Scope, scope_of, session_of
+from gateway.redaction.stand_ins import shapes_of
+from gateway.redaction.vault import Originals, Vault, VaultError
 from gateway.redaction.vouching import digest, may_hold_signed
 from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
+from gateway.wire.body import EVENT_STREAM
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
 from shared.ledger import Receipt
 
 #: Headers that change what the provider does. One that holds a protected value refuses the call;
 #: any other is left out, because clients send ids there that only look like such a value.
-API_HEADERS: Final = "anthropic-"
+API_HEADERS: Final = ("anthropic-", "openai-beta")
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_NOBODY: Final = Scope("", "")
 #: Scan failures that the same call may survive a moment later.
 _PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
 
@@ -62,8 +66,12 @@ class Call:
     method: str
     id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
     began: float = field(default_factory=time.monotonic)
+    #: Which tokens its values get, and whose they are.
+    scope: Scope = _NOBODY
     credential: Credential | None = None
     receipt: Receipt | None = None
+    #: Whether the client asked for a stream.
+    streams: bool = False
     #: Whether the client already has the beginning of an answer.
     answering: bool = False
 
@@ -73,18 +81,15 @@ class Call:
         return self.found.role
 
     @property
-    def scope(self) -> str:
-        """Whose values these are: the role's, or those of all callers without a role."""
-        return f"role/{self.role}" if self.role else "bare"
-
-    @property
     def family(self) -> Family:
         """Whose error shape and provider this is."""
         return self.found.family
 
     @property
     def provider(self) -> str:
-        """The provider's name."""
+        """The provider's name; for a refused path, that of the family it looks like."""
+        if isinstance(self.found, routing.Route):
+            return self.found.provider
         return str(self.found.family)
 
     @property
@@ -94,8 +99,8 @@ class Call:
 
     @property
     def path(self) -> str:
-        """Path at the provider, without the query; safe to record and label."""
-        return self.found.path
+        """Path at the provider, without query and values; safe to record and label."""
+        return self.found.shown if isinstance(self.found, routing.Route) else self.found.path
 
     @property
     def target(self) -> str:
@@ -113,6 +118,7 @@ class Parts:
     """What a pipeline works with."""
 
     settings: Settings
+    policy: Policy
     admission: Admission
     readiness: Readiness
     pool: ScanPool
@@ -181,19 +187,22 @@ class Pipeline:
             raise _unlisted(route)
         self._check_ready()
         self._check_host(request)
-        call.credential = credential_of(request.headers)
+        call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
+        call.credential = credential_of(route.provider, request.headers, route.key)
         check_expectation(request.headers.get("expect", ""))
         check_transfer(request.headers.get("transfer-encoding", ""))
-        check_content_type(request.headers.get("content-type", ""))
+        content_type = request.headers.get("content-type", "")
+        check_content_type(content_type, wire.get(route.wire).request_types)
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
-            scan = await self._scan(call, request, headers, body)
+            scan = await self._scan(call, route, request, headers, body)
         headers = {name: value for name, value in headers.items() if name not in scan.extra_hits}
         originals = await self._originals(call)
         call.receipt = await self._intend(call, scan)
         outcome = Outcome()
         try:
             answer = await self._forward(call, route, headers, scan)
+            call.streams = scan.stream
             del scan  # a large body is not held while the answer is streamed
             try:
                 return await self._answer(call, request, answer, originals, outcome)
@@ -221,8 +230,9 @@ class Pipeline:
 
     def _check_host(self, request: web.Request) -> None:
         """With a provider key of our own, a web page that points its name here could spend it."""
-        managed = self._parts.settings.upstream_api_key is not None
-        if managed and not names_this_machine(request.headers.get("host", "")):
+        if self._parts.settings.holds_keys and not names_this_machine(
+            request.headers.get("host", "")
+        ):
             raise Refused(
                 "host",
                 "The gateway answers only under 127.0.0.1 or localhost while it holds the "
@@ -230,20 +240,28 @@ class Pipeline:
             )
 
     async def _scan(
-        self, call: Call, request: web.Request, headers: Mapping[str, str], body: bytes
+        self,
+        call: Call,
+        route: routing.Route,
+        request: web.Request,
+        headers: Mapping[str, str],
+        body: bytes,
     ) -> ScanResult:
         foreign = unreadable(headers)
         self._check_headers(foreign)
         encoding = ",".join(request.headers.getall("content-encoding", []))
         try:
-            vouched = await self._parts.vault.vouched(call.scope)
+            vouched = await self._parts.vault.vouched(call.scope.owner)
             if vouched and not may_hold_signed(body, encoding):
                 vouched = []
             job = ScanJob(
                 wire=call.wire,
                 body=body,
                 content_encoding=encoding,
-                scope=call.scope,
+                content_type=request.headers.get("content-type", ""),
+                scope=call.scope.tokens,
+                owner=call.scope.owner,
+                params=dict(route.params),
                 extra={name: value for name, value in headers.items() if name not in foreign},
                 vouched=vouched,
             )
@@ -257,7 +275,18 @@ class Pipeline:
         self._check_headers(scan.extra_hits)
         scan.extra_hits.update(foreign)
         self._metrics.redactions(scan.counts)
+        self._check_foreign(scan.foreign)
         return scan
+
+    def _check_foreign(self, number: int) -> None:
+        """Tokens that their sender never introduced may be a try at other people's values."""
+        self._metrics.foreign_tokens(number, "request")
+        if number and self._parts.policy.foreign_tokens is ForeignTokens.REFUSE:
+            raise Refused(
+                "foreign_tokens",
+                f"The request holds {number} token(s) that stand for nothing this role sent "
+                "through this gateway, which the policy refuses; remove them.",
+            )
 
     def _check_headers(self, withheld: set[str]) -> None:
         needed = [name for name in sorted(withheld) if name.startswith(API_HEADERS)]
@@ -268,11 +297,9 @@ class Pipeline:
                 "is not plain text, and a header cannot be rewritten; remove it from the header.",
             )
 
-    async def _originals(self, call: Call) -> Mapping[str, str]:
-        if not self._parts.settings.auto_reveal:
-            return {}
+    async def _originals(self, call: Call) -> Originals:
         try:
-            return await self._parts.vault.load(call.scope)
+            return await self._parts.vault.load(call.scope.owner)
         except VaultError as wrong:
             raise unavailable(str(wrong), "vault") from wrong
 
@@ -295,16 +322,24 @@ class Pipeline:
         headers: Mapping[str, str],
         scan: ScanResult,
     ) -> Answer:
-        url = self._parts.settings.upstream_for(call.provider) + route.target
-        override = self._parts.settings.upstream_base_url is not None
+        settings = self._parts.settings
+        base = settings.upstream_for(route.provider)
+        if base is None:
+            raise UpstreamFailed(
+                "provider_unset",
+                f"The gateway knows no address of {route.provider}; set {route.provider}_base_url.",
+            )
+        key = settings.key_for(route.provider)
+        override = settings.upstream_base_url is not None
         self._metrics.request(call.path, "override" if override else call.provider)
         began = time.monotonic()
         answer = await self._parts.upstream.send(
             route.method,
-            url,
+            base + route.target,
             headers=headers,
-            credential=call.credential,
+            credential=call.credential if key is None else held_key(route.provider, key),
             body=scan.body,
+            content_type=scan.content_type,
             stream=scan.stream,
         )
         self._metrics.upstream_time(call.path, time.monotonic() - began)
@@ -317,20 +352,28 @@ class Pipeline:
         call: Call,
         request: web.Request,
         answer: Answer,
-        originals: Mapping[str, str],
+        originals: Originals,
         outcome: Outcome,
     ) -> web.StreamResponse:
         outcome.http = answer.status
         outcome.status = "ok" if answer.status < 400 else "provider_error"
 
         def signed(text: str, signature: str) -> None:
-            seal = digest(self._parts.token_key, call.scope, text, signature)
-            self._parts.vault.vouch(call.scope, seal)
+            seal = digest(self._parts.token_key, call.scope.owner, text, signature)
+            self._parts.vault.vouch(call.scope.owner, seal)
 
-        restoring = answering.Restoring(originals, outcome, signed)
+        restoring = answering.Restoring(
+            originals if self._parts.settings.auto_reveal else {},
+            outcome,
+            signed,
+            owns=originals.owns,
+            shapes=shapes_of(self._parts.policy.stand_ins()),
+        )
         format_ = wire.get(call.wire)
         headers = self._headers(call, answer.headers)
-        if answer.media_type == "text/event-stream":
+        if answer.media_type == EVENT_STREAM or (
+            call.streams and answer.status < 400 and answer.media_type in format_.stream_types
+        ):
             response = web.StreamResponse(status=answer.status, headers=headers)
             pieces = answering.streamed(answer, format_, restoring)
             await self._stream(call, request, response, pieces, outcome)
@@ -374,6 +417,7 @@ class Pipeline:
             self._parts.usage.add(call.role, outcome.model, outcome.usage)
         if outcome.restored:
             self._metrics.restored(outcome.restored)
+        self._metrics.foreign_tokens(outcome.foreign, "response")
 
     def _upstream_failed(
         self, call: Call, failed: UpstreamFailed, outcome: Outcome

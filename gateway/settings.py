@@ -16,6 +16,7 @@ import difflib
 import ipaddress
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from gateway.credentials import PROVIDERS
 from gateway.errors import GatewayError
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8787"
@@ -74,8 +76,14 @@ def _split_list(value: object) -> object:
     return value
 
 
+def _split_command(value: object) -> object:
+    """A command in one text is split as a shell would, without one."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 UserPath = Annotated[Path, BeforeValidator(_expand)]
+CommandLine = Annotated[list[str], NoDecode, BeforeValidator(_split_command)]
 TextList = Annotated[list[str], NoDecode, BeforeValidator(_split_list)]
 
 
@@ -93,12 +101,23 @@ class Settings(BaseSettings):
     anthropic_base_url: str = "https://api.anthropic.com"
     openai_base_url: str = "https://api.openai.com"
     google_base_url: str = "https://generativelanguage.googleapis.com"
+    ollama_base_url: str = "http://127.0.0.1:11434"
+    azure_base_url: str | None = None
+    bedrock_base_url: str | None = None
+    vertex_base_url: str | None = None
     upstream_base_url: str | None = None
     upstream_api_key: SecretStr | None = None
+    anthropic_api_key: SecretStr | None = None
+    openai_api_key: SecretStr | None = None
+    google_api_key: SecretStr | None = None
+    azure_api_key: SecretStr | None = None
+    bedrock_api_key: SecretStr | None = None
     policy_file: UserPath | None = None
     audit_log_path: UserPath | None = None
     vault_path: UserPath | None = None
     vault_keyfile: UserPath | None = None
+    #: Program and arguments that print the vault's key; no shell reads them.
+    vault_key_command: CommandLine = []
     auto_reveal: Flag = True
     #: Processes that scan. Two keep `/metrics` and the ledger responsive on two cores.
     scan_workers: int = Field(default_factory=lambda: min(4, max(1, os.cpu_count() or 1)), ge=1)
@@ -125,7 +144,14 @@ class Settings(BaseSettings):
     eu_pack: Flag = False
 
     @field_validator(
-        "anthropic_base_url", "openai_base_url", "google_base_url", "upstream_base_url"
+        "anthropic_base_url",
+        "openai_base_url",
+        "google_base_url",
+        "ollama_base_url",
+        "azure_base_url",
+        "bedrock_base_url",
+        "vertex_base_url",
+        "upstream_base_url",
     )
     @classmethod
     def _check_url(cls, value: str | None) -> str | None:
@@ -183,13 +209,37 @@ class Settings(BaseSettings):
         """Where the running gateway leaves its identity for `stop` and `status`."""
         return self.home / "sphragis.pid"
 
-    def upstream_for(self, family: str) -> str:
-        """Return the base URL of a provider family (`anthropic`, `openai` or `gemini`)."""
+    def upstream_for(self, provider: str) -> str | None:
+        """Return the base URL of a provider (see `credentials.PROVIDERS`), or None if it is not
+        known."""
         if self.upstream_base_url is not None:
             return self.upstream_base_url
-        return {"openai": self.openai_base_url, "gemini": self.google_base_url}.get(
-            family, self.anthropic_base_url
-        )
+        url: str | None = getattr(self, f"{provider}_base_url")
+        return url
+
+    def key_for(self, provider: str) -> str | None:
+        """Return the key this gateway itself holds for a provider, or None.
+
+        `upstream_api_key` belongs to `upstream_base_url`; without that, to the one provider whose
+        keys look like it.
+        """
+        own: SecretStr | None = getattr(self, f"{provider}_api_key", None)
+        shared = self.upstream_api_key
+        if own is None and shared is not None:
+            owner = _owner_of(shared.get_secret_value())
+            own = shared if self.upstream_base_url is not None or owner == provider else None
+        return own.get_secret_value() if own is not None else None
+
+    @property
+    def holds_keys(self) -> bool:
+        """Whether a client of this gateway can spend a key it does not have."""
+        return any(self.key_for(provider) is not None for provider in PROVIDERS)
+
+
+def _owner_of(key: str) -> str:
+    if key.startswith("AIza"):
+        return "google"
+    return "openai" if key.startswith("sk-") and not key.startswith("sk-ant-") else "anthropic"
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> tuple[Settings, list[str]]:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from gateway.admission import Credential
+from gateway.credentials import Credential
 from shared import __version__
 
 #: Client headers that go to the provider. Each was seen from a real client or is in the API's
@@ -26,11 +26,16 @@ from shared import __version__
 REQUEST_HEADERS: Final = re.compile(
     r"accept|user-agent|x-app|idempotency-key|x-client-request-id|x-claude-code-session-id"
     r"|anthropic-(?:version|beta|dangerous-direct-browser-access)|x-stainless-[a-z-]+"
+    r"|openai-(?:organization|project|beta)|originator|version|session-id|session_id|thread-id"
+    r"|x-session-id|x-codex-[a-z-]+|conversation_id|x-goog-(?:api-client|user-project)"
+    r"|x-ms-client-request-id|http-referer|x-title"
 )
 #: Provider headers that go to the client.
 RESPONSE_HEADERS: Final = re.compile(
     r"content-type|request-id|x-request-id|retry-after|retry-after-ms|x-should-retry"
     r"|anthropic-ratelimit-[a-z0-9-]+|anthropic-(?:organization-id|priority-[a-z-]+)"
+    r"|openai-(?:processing-ms|organization|version|model)|x-ratelimit-[a-z0-9-]+"
+    r"|x-amzn-requestid|x-amzn-bedrock-[a-z-]+|x-ms-region|apim-request-id"
 )
 #: Longest header value passed on: the longest seen is 748 bytes (contracts/clients.md section 3).
 MAX_HEADER: Final = 8 << 10
@@ -117,12 +122,11 @@ class Answer:
 class Upstream:
     """The session to all providers."""
 
-    def __init__(self, *, connect_timeout: float, read_timeout: float, key: str | None) -> None:
+    def __init__(self, *, connect_timeout: float, read_timeout: float) -> None:
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=connect_timeout, sock_read=read_timeout
         )
         self._connect_timeout = connect_timeout
-        self._key = key
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -152,7 +156,8 @@ class Upstream:
         *,
         headers: Mapping[str, str],
         credential: Credential | None,
-        body: bytes | None,
+        body: bytes,
+        content_type: str,
         stream: bool,
     ) -> Answer:
         """Send one request and return the answer once its headers are here.
@@ -164,12 +169,10 @@ class Upstream:
         sent = {"user-agent": f"sphragis/{__version__}", **headers}
         # A compressed stream would arrive in lumps; a whole answer may as well be small.
         sent["accept-encoding"] = "identity" if stream else "gzip, deflate"
-        if self._key is not None:
-            sent["x-api-key"] = self._key
-        elif credential is not None:
+        if credential is not None:
             sent[credential.header] = credential.value
-        if body is not None:
-            sent["content-type"] = "application/json"
+        if body:
+            sent["content-type"] = content_type
         try:
             response = await self._session.request(
                 method,
@@ -208,9 +211,9 @@ class Upstream:
         return _broken(wrong)
 
 
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
     """A large body goes in pieces: one write of it would hold the event loop."""
-    return io.BytesIO(body) if body is not None and len(body) > ONE_WRITE else body
+    return io.BytesIO(body) if len(body) > ONE_WRITE else body or None
 
 
 def _broken(wrong: BaseException) -> UpstreamFailed:

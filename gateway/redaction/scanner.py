@@ -17,6 +17,7 @@ from gateway.redaction.policy import Policy
 from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
 from gateway.redaction.vouching import vouched_by
+from gateway.wire.schema import Reading
 
 WIRE_PACKAGE: Final = "gateway.wire"
 
@@ -36,19 +37,20 @@ class Scanner:
         self._key = key
         self._cache = SpanCache()
         self._wire: Any = importlib.import_module(wire_package)
-        self._json: Any = importlib.import_module(f"{wire_package}.strictjson")
         self._rules = "given"
         if finder is None:
-            from gateway.redaction.detectors.engine import RULES_VERSION, Detector
+            from gateway.redaction.detectors.engine import Detector
 
-            finder, self._rules = Detector(policy), RULES_VERSION
+            finder = detector = Detector(policy)
+            self._rules = detector.version
         self._finder = finder
 
     def warm(self) -> None:
         """Run every rule once, so that the first call does not pay for tables read on first use."""
         self._finder.find(
             "mail a.b@c.example, tel +44 20 7946 0958 or 020 7946 0958, 4242 4242 4242 4242, "
-            "GB82WEST12345698765432, 8.8.8.8, password = 'x1y2z3', 078-05-1120"
+            "GB82WEST12345698765432, 8.8.8.8, password = 'x1y2z3', 078-05-1120\n"
+            "I met Maria Lopez yesterday."
         )
 
     def run(self, job: ScanJob) -> ScanResult:
@@ -83,22 +85,32 @@ class Scanner:
 
     def _run(self, job: ScanJob, started: int) -> ScanResult:
         wire = self._wire.get(job.wire)
-        document = self._json.loads(decode_body(job.body, job.content_encoding))
+        body = decode_body(job.body, job.content_encoding)
         tokenizer = Tokenizer(self._key, job.scope, job.taken)
         redactor = self._redactor(tokenizer, job.scope)
-        document = wire.redact_request(
-            document, redactor, vouched=vouched_by(self._key, job.scope, job.vouched)
-        )
         beside = self._redactor(tokenizer, job.scope)
+        for name, value in job.params.items():
+            if beside.text(value) != value:
+                raise ScanRefused(
+                    "request_line",
+                    f"The {name} in the request line holds a value that the policy protects, and a "
+                    "request line cannot be rewritten; use another one.",
+                )
+        reading = Reading(redactor, vouched=vouched_by(self._key, job.whose, job.vouched))
+        redacted = wire.redact_body(body, job.content_type, reading, job.params)
         hits = {name for name, value in job.extra.items() if beside.text(value) != value}
         return ScanResult(
-            body=self._json.dumps(document),
+            body=redacted.body,
+            content_type=redacted.media_type,
             counts=dict(redactor.counts),
             originals=redactor.originals,
-            model=wire.model_of(document),
-            stream=wire.wants_stream(document),
+            model=redacted.model,
+            stream=redacted.stream,
             extra_hits=hits,
             opaque=dict(redactor.opaque_parts),
+            marks=redactor.marks,
+            kinds=redactor.kinds,
+            met=redactor.met,
             scan_us=(time.perf_counter_ns() - started) // 1000,
         )
 

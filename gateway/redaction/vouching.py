@@ -16,7 +16,7 @@ from typing import Final
 
 _LABEL: Final = b"sphragis vouched text v1"
 
-#: What a JSON text with a seal in it holds: see `gateway.wire.anthropic_stream`.
+#: What a JSON text with a seal in it holds: see `gateway.wire.formats.anthropic_stream`.
 _SEAL_NAMES: Final = (b"signature", b"encrypted_content", b"\\u00")
 
 #: Digests of one role that travel with a scan: more thinking than any conversation holds.

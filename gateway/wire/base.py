@@ -1,14 +1,13 @@
 """What every wire format has in common: the protocols, the values they exchange, the refusal.
 
-Owns the border between a provider's format and the rest of the gateway. A format is one module
-with one `WireFormat`; it knows where text lives in requests, answers and stream events, and does
-no I/O. Whatever it does not understand it refuses with `WireRefused`, never passes.
+Owns the border between a provider's format and the rest of the gateway (a format itself is a
+`body.WireFormat`). Whatever a format does not understand it refuses with `WireRefused`.
 Implemented by the format modules, called by the scanning workers and the pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
@@ -227,72 +226,6 @@ class StreamTransformer(Protocol):
 
     def close(self) -> bytes:
         """Return the text still held, as legal events. Nothing here fakes a completion."""
-        ...
-
-
-class WireFormat(Protocol):
-    """One provider format. Documents are what `strictjson.loads` returns."""
-
-    @property
-    def name(self) -> str:
-        """Registry name, e.g. `anthropic.messages`."""
-        ...
-
-    @property
-    def keep_alive(self) -> bytes:
-        """Bytes that may be sent between two events while the gateway holds a stream."""
-        ...
-
-    def redact_request(
-        self,
-        document: Any,
-        redactor: TextRedactor,
-        *,
-        opaque: OpaqueAction = OpaqueAction.PASS,
-        report: WireReport | None = None,
-        vouched: Vouched = nothing_vouched,
-    ) -> Any:
-        """Return the document with all text redacted; signed text that is not `vouched` for is
-        text like any other. Raises WireRefused."""
-        ...
-
-    def model_of(self, document: Any) -> str:
-        """Return the requested model, or an empty string. Read it from the redacted document."""
-        ...
-
-    def wants_stream(self, document: Any) -> bool:
-        """Tell whether the request asks for a streamed answer."""
-        ...
-
-    def usage_of(self, document: Any) -> Usage:
-        """Return the token counts of a whole answer."""
-        ...
-
-    def stop_reason_of(self, document: Any) -> str | None:
-        """Return the stop reason of a whole answer."""
-        ...
-
-    def restore_response(self, document: Any, restore: Callable[[str], str]) -> Any:
-        """Return a whole answer (or error body) with `restore` applied to its text."""
-        ...
-
-    def signed_texts(self, document: Any) -> Iterator[tuple[str, str]]:
-        """Yield the readable texts a whole answer holds under a signature, with the signature."""
-        ...
-
-    def new_stream(
-        self, restorers: RestorerFactory, signed: Callable[[str, str], None] = ignore_signed
-    ) -> StreamTransformer:
-        """Return the transformer of one streamed answer. It calls `signed(text, signature)` for
-        each text under a signature before the bytes that end it are returned."""
-        ...
-
-    def error_body(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:
-        """Return an error body in the provider's own shape."""
-        ...
-
-    def error_event(self, status: int, kind: str, message: str, request_id: str = "") -> bytes:
-        """Return a stream event that tells the client, mid-stream, that the answer failed."""
         ...
 
 

@@ -21,6 +21,8 @@ class Family(StrEnum):
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
     GEMINI = "gemini"
+    OLLAMA = "ollama"
+    BEDROCK = "bedrock"
 
 
 class ErrorKind(StrEnum):
@@ -91,6 +93,10 @@ def error_document(
     if family == Family.GEMINI:
         state = _GEMINI.get(status, "INTERNAL")
         return {"error": {"code": status, "message": message, "status": state}}
+    if family == Family.OLLAMA:
+        return {"error": message}
+    if family == Family.BEDROCK:
+        return {"message": message}
     document: dict[str, Any] = {
         "type": "error",
         "error": {"type": _ANTHROPIC.get(kind, "api_error"), "message": message},

@@ -15,9 +15,9 @@ from gateway.admission import (
     Admission,
     Refused,
     check_content_type,
-    credential_of,
     names_this_machine,
 )
+from gateway.credentials import credential_of
 from gateway.health import DiskWatch, Readiness
 from gateway.logs import where
 from gateway.metrics import MAX_LABELS, Metrics, path_label
@@ -38,20 +38,20 @@ class Tokens:
 
 
 def test_the_providers_own_header_wins_over_a_bearer() -> None:
-    both = credential_of({"x-api-key": "a", "authorization": "Bearer b"})
+    both = credential_of("anthropic", {"x-api-key": "a", "authorization": "Bearer b"})
     assert both is not None
     assert (both.header, both.value) == ("x-api-key", "a")
-    assert "secret" not in repr(credential_of({"x-api-key": "secret"}))
-    bearer = credential_of({"authorization": "bearer t"})
+    assert "secret" not in repr(credential_of("anthropic", {"x-api-key": "secret"}))
+    bearer = credential_of("anthropic", {"authorization": "bearer t"})
     assert bearer is not None
     assert bearer.header == "authorization"
-    assert credential_of({}) is None
+    assert credential_of("anthropic", {}) is None
 
 
 @pytest.mark.parametrize("scheme", ["Basic eDp5", "Digest x7", "abc123"])
 def test_another_scheme_is_refused_without_repeating_it(scheme: str) -> None:
     with pytest.raises(Refused) as refused:
-        credential_of({"authorization": scheme})
+        credential_of("anthropic", {"authorization": scheme})
     assert scheme not in str(refused.value)
 
 
@@ -60,7 +60,7 @@ def test_another_scheme_is_refused_without_repeating_it(scheme: str) -> None:
     ["application/json", "application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'],
 )
 def test_json_in_utf8_is_accepted(value: str) -> None:
-    check_content_type(value)
+    check_content_type(value, {"application/json"})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_json_in_utf8_is_accepted(value: str) -> None:
 )
 def test_any_other_type_is_refused(value: str) -> None:
     with pytest.raises(Refused):
-        check_content_type(value)
+        check_content_type(value, {"application/json"})
 
 
 def test_a_full_house_asks_to_come_back() -> None:

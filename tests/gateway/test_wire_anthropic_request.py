@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from wire_fakes import FakeRedactor, NamingRedactor, token_of
 
 from gateway import wire
-from gateway.wire.anthropic import BLOCK_TYPES
 from gateway.wire.base import OpaqueAction, WireRefused, WireReport
+from gateway.wire.formats.anthropic import BLOCK_TYPES
 from gateway.wire.strictjson import Number, dumps, loads_object
 
 FORMAT = wire.get("anthropic.messages")

@@ -8,13 +8,13 @@ Usage is the maximum of each cumulative count over the events. Pure; one object 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.wire.base import RestorerFactory, StreamRestorer, Usage, WireRefused
-from gateway.wire.nesting import JsonPrefix, escaped
+from gateway.wire.base import RestorerFactory, Usage, WireRefused
+from gateway.wire.schema import is_blob
 from gateway.wire.sse import SseEvent, SseParser, serialise
+from gateway.wire.stream import Run
 from gateway.wire.strictjson import dumps, loads
 
 #: Delta types whose text is restored piece by piece, and the member that holds it.
@@ -27,7 +27,6 @@ _WHOLE: Final = frozenset(("citations_delta",))
 SIGNED_TEXT: Final = {"thinking": "thinking", "compaction": "content"}
 #: Where the seal is, first found first.
 _SEALS: Final = ("signature", "encrypted_content")
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_\-\r\n]*+={0,2}+[\r\n]*+")
 #: Deltas that make up a signed block, with the member each adds to.
 _SIGNED_DELTAS: Final = {
     "thinking_delta": ("thinking", "thinking"),
@@ -58,11 +57,6 @@ def usage_from(value: Any) -> Usage:
     )
 
 
-def is_blob(value: Any) -> bool:
-    """Tell whether a value is a base64 text, as seals are; nothing readable hides in one."""
-    return isinstance(value, str) and value != "" and _BASE64.fullmatch(value) is not None
-
-
 def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
     """Return a block's readable signed text and its seal, or None when it has not both."""
     kind = block.get("type")
@@ -71,41 +65,6 @@ def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
         return None
     seal = next((block[name] for name in _SEALS if is_blob(block.get(name))), None)
     return (text, seal) if seal is not None else None
-
-
-class _Run:
-    """The text of one content block on its way through a restorer.
-
-    Pieces are fed up to each bracket separately: a token begins at the last bracket seen, so its
-    place in the JSON is known when its original is asked for.
-    """
-
-    def __init__(self, delta_type: str, restorers: RestorerFactory) -> None:
-        self.delta_type = delta_type
-        self._place = JsonPrefix(must_be_json=delta_type == "input_json_delta")
-        self._escapes = 0
-        self._restorer: StreamRestorer = restorers(self._encode)
-
-    def feed(self, piece: str) -> str:
-        """Return what can be sent of the block so far."""
-        out: list[str] = []
-        head, *rest = piece.split("[")
-        if head:
-            self._place.feed(head)
-            out.append(self._restorer.feed(head))
-        for part in rest:
-            self._escapes = self._place.depth
-            segment = "[" + part
-            out.append(self._restorer.feed(segment))
-            self._place.feed(segment)
-        return "".join(out)
-
-    def flush(self) -> str:
-        """Return what is still held."""
-        return self._restorer.flush()
-
-    def _encode(self, original: str) -> str:
-        return escaped(original, self._escapes)
 
 
 class AnthropicStream:
@@ -122,7 +81,7 @@ class AnthropicStream:
         self._restorers = restorers
         self._restore_node = restore_node
         self._parser = SseParser()
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, tuple[str, Run]] = {}
         self._usage = Usage()
         self._stop_reason: str | None = None
         self._model: str | None = None
@@ -257,28 +216,27 @@ class AnthropicStream:
 
     def _restored(self, value: Any) -> Any:
         def restore(text: str) -> str:
-            if "[" not in text:
-                return text
             restorer = self._restorers(str)
             return restorer.feed(text) + restorer.flush()
 
         return self._restore_node(value, restore)
 
-    def _run(self, index: int, delta_type: str) -> _Run:
-        run = self._runs.get(index)
-        if run is None or run.delta_type != delta_type:
-            run = self._runs[index] = _Run(delta_type, self._restorers)
-        return run
+    def _run(self, index: int, delta_type: str) -> Run:
+        known = self._runs.get(index)
+        if known is None or known[0] != delta_type:
+            run = Run(self._restorers, must_be_json=delta_type == "input_json_delta")
+            known = self._runs[index] = (delta_type, run)
+        return known[1]
 
     def _flush(self, index: int) -> bytes:
-        run = self._runs.pop(index, None)
+        delta_type, run = self._runs.pop(index, ("", None))
         held = run.flush() if run is not None else ""
-        if run is None or not held:
+        if not held:
             return b""
         document = {
             "type": "content_block_delta",
             "index": index,
-            "delta": {"type": run.delta_type, _PIECES[run.delta_type]: held},
+            "delta": {"type": delta_type, _PIECES[delta_type]: held},
         }
         return serialise("content_block_delta", dumps(document).decode())
 

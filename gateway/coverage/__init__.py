@@ -1,0 +1,1 @@
+"""`sphragis coverage`: proves, position by position, that nothing reaches a provider unread."""
