@@ -172,6 +172,8 @@ class Policy:
         return tuple(k for k, rule in self.kinds.items() if rule.action is Action.STAND_IN)
 
 
+#: Policies that come with the program, by the name that stands for their file.
+SHIPPED: Final = frozenset({"base", "strict"})
 #: Classes of addresses `allow.ip` may name.
 IP_CLASSES: Final = frozenset(
     {"loopback", "unspecified", "private", "link_local", "documentation", "multicast", "broadcast"}
@@ -266,9 +268,11 @@ _MAX_TERMS_BYTES: Final = 4 * 1024 * 1024
 
 
 def load_policy(path: Path | None = None) -> Policy:
-    """Read the policy at `path`, or the base policy. Raises PolicyError with one sentence."""
-    if path is None:
-        return parse_policy(_base_text(), source="policies/base.toml", directory=None)
+    """Read the policy at `path`, a shipped one by its bare name (`strict`), or the base policy.
+    Raises PolicyError with one sentence."""
+    if path is None or (str(path) in SHIPPED and not path.exists()):
+        name = "base" if path is None else str(path)
+        return parse_policy(_shipped(name), source=f"policies/{name}.toml", directory=None)
     try:
         text = path.expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -340,17 +344,17 @@ def _check_together(policy: Policy, source: str) -> None:
         )
 
 
-def _base_text() -> str:
+def _shipped(name: str) -> str:
     """The installed package carries the policies; a checkout has them at its top level."""
-    packaged = importlib.resources.files("gateway") / "policies" / "base.toml"
+    packaged = importlib.resources.files("gateway") / "policies" / f"{name}.toml"
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
-    checkout = Path(__file__).resolve().parents[2] / "policies" / "base.toml"
+    checkout = Path(__file__).resolve().parents[2] / "policies" / f"{name}.toml"
     try:
         return checkout.read_text(encoding="utf-8")
     except OSError:
         raise PolicyError(
-            "The base policy is not part of this installation; reinstall the package, "
+            f"The policy '{name}' is not part of this installation; reinstall the package, "
             "or name a policy file in the settings."
         ) from None
 
