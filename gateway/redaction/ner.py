@@ -20,6 +20,7 @@ from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.models import places, read_config, shown
 from gateway.redaction.naming import Entity
 from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.presidio import import_whole
 from gateway.redaction.redactor import SpanCache
 from gateway.redaction.spans import Span
 
@@ -188,6 +189,7 @@ class _SpacyModel:
     """A spaCy pipeline reduced to what names need."""
 
     def __init__(self, path: Path) -> None:
+        import_whole()
         import spacy
 
         config = spacy.util.load_config(path / "config.cfg")
@@ -215,6 +217,7 @@ class _PresidioModel:
     """An operator's own Presidio NLP engine; several languages are asked one after another."""
 
     def __init__(self, configuration: dict[str, Any], languages: Sequence[str]) -> None:
+        import_whole()
         from presidio_analyzer.nlp_engine import NlpEngineProvider
 
         self._engine = NlpEngineProvider(nlp_configuration=configuration).create_engine()

@@ -51,3 +51,10 @@ def import_lightly() -> None:
     package.__path__ = spec.submodule_search_locations
     package.__package__, package.__loader__ = _NAME, spec.loader
     sys.modules[_NAME] = package
+
+
+def import_whole() -> None:
+    """Make the package whole, before a library imports modules of it in an order of its own: spaCy
+    does as it loads a model, because the package registers a part of a pipeline."""
+    package = importlib.import_module(_NAME)
+    _ = package.PatternRecognizer
