@@ -241,6 +241,34 @@ def reveal(
     reveal_file(source, output, role=role, all_roles=all_roles, policy=policy, config=config)
 
 
+@app.command()
+def coverage(
+    url: Annotated[
+        str | None,
+        typer.Option(help="A running gateway to test; without it, one is started for the test."),
+    ] = None,
+    provider_listen: Annotated[
+        str, typer.Option(help="Where the recording provider listens (port 0: a free one).")
+    ] = "127.0.0.1:0",
+    *,
+    config: Config = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every position.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every cell as JSON.")] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="Print the calls that are forwarded, and stop.")
+    ] = False,
+) -> None:
+    """Plant canaries in every field of every format and prove that none reaches a provider."""
+    from gateway.coverage.report import print_coverage, print_routes
+
+    if routes:
+        print_routes()
+        return
+    raise typer.Exit(
+        print_coverage(url=url, listen=provider_listen, config=config, as_json=as_json, every=every)
+    )
+
+
 @app.command("offline-provider")
 def offline_provider(
     listen: Annotated[

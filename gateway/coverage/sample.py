@@ -1,8 +1,8 @@
 """What the coverage matrix is made of: one sample request for each call, with its text marked.
 
-A module beside this one offers `SAMPLES` for a wire format. In a sample every place where a text of
-a user, a model or a tool can stand holds `MARK`: in strings, in object keys, in JSON inside strings,
-in path and query. Each mark is one position of the matrix. Values only; read by `matrix`.
+A module beside this one offers `SAMPLES` for a wire format. In a sample every place where a text
+of a user, a model or a tool can stand holds `MARK`: in strings, in object keys, in JSON inside
+strings, in path and query. Each mark is one position of the matrix. Values only; read by `matrix`.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def test_the_policy_and_settings_in_force_are_recorded_without_the_key(gateway: 
     assert (policy["id"], policy["version"]) == ("strict", "7")
     assert len(policy["digest"]) == 64
     settings = next(record for record in records if record["type"] == "config_set")["ext"]
-    assert settings["settings"]["managed_key"] is True
+    assert "anthropic" in settings["settings"]["managed_keys"]
     everything = b"".join(p.read_bytes() for p in gateway.home.rglob("*") if p.is_file())
     assert b"sk-managed" not in everything
     assert b"sk-managed" not in gateway.log.read_bytes()
