@@ -210,3 +210,22 @@ class JsonFormat(WireFormat):
     ) -> StreamTransformer:
         """Refuse: formats that can stream override this. Raises WireRefused."""
         raise WireRefused("stream", "The provider streamed an answer to a call that has none.")
+
+
+class BodilessFormat(JsonFormat):
+    """Calls that send nothing but their path and query; the answer is one JSON document.
+
+    An empty JSON object counts as nothing: some clients send one with a `POST` or `DELETE`.
+    """
+
+    request_types = frozenset()
+
+    def redact_body(
+        self, body: bytes, content_type: str, reading: Reading, params: Mapping[str, str]
+    ) -> RedactedBody:
+        """Return an empty body. Raises WireRefused for any other."""
+        if body.strip() not in (b"", b"{}"):
+            raise WireRefused(
+                "unexpected_body", "This call has no body, so nobody would scan one; send none."
+            )
+        return RedactedBody(b"", JSON, params.get("model", ""))
