@@ -10,17 +10,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import HIDDEN, Source, occurrences
+from gateway.redaction.detectors.base import HIDDEN, Source
 from gateway.redaction.detectors.names import (
-    HINTS,
     NAME,
     NAME_MAX,
-    PASS,
     PASSWORD,
     is_any_secret_name,
     is_secret_name,
-    key_places,
     name_start,
+    places,
 )
 from gateway.redaction.detectors.styles import FIELD_REACH, read, style_of
 from gateway.redaction.detectors.values import (
@@ -39,11 +37,23 @@ from gateway.redaction.detectors.values import (
 )
 from gateway.redaction.spans import Span
 
+#: What turns a text into a value of another type, and leaves it a text.
+_WRAPPERS: Final = (
+    r"(?:(?:\[\]byte|\[\]rune|String::from|CString::new|std::string|QString|QStringLiteral|TEXT|"
+    r"_T|SecretStr|"
+    r"SecretString|Secret|SecureString|Some|bytes|bytearray|str|string|new String|Buffer\.from|"
+    r"Optional\.of|"
+    r"(?:base64\.)?b64decode|base64_decode|atob|btoa|quote|Secret\.fromString|Password|"
+    r"SecretValue\.unsafePlainText)"
+    r"\([ \t]{0,2}|N|L|@|ConvertTo-SecureString (?:-String )?|\(Some\()"
+)
 #: From the end of the name to its value.
 _GLUE: Final = re.compile(
     r"(?P<close>\\{0,7}[\"'`])?\]?[ \t]{0,20}(?:"
     r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|(?P<arg>[ \t]))"
-    r"[ \t]{0,20}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,20})?"
+    r"[ \t]{0,20}(?:!!(?:str|binary)[ \t]{1,4}|&[\w-]{1,30}[ \t]{1,4}){0,2}"
+    r"(?:[|>][+-]?\d?[ \t]{0,4}\r?\n[ \t]{1,20})?"
+    rf"(?:{_WRAPPERS}(?=\\{{0,7}}[\"'`]))?"
     r"(?P<prefix>[rRbBuU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
 )
 #: The same with a type between: `name: str = "…"`, `name string = "…"`, `name { get; set; } = "…"`.
@@ -60,10 +70,24 @@ _PAIR: Final = re.compile(
     re.IGNORECASE,
 )
 #: `define('NAME', 'value')`, `setdefault("NAME", "value")`, `("NAME", "value"),`
-_CALL: Final = re.compile(r"(?P<close>\\{0,7}[\"'`])[ \t]{0,4},[ \t]{0,4}(?P<quote>\\{0,7}[\"'`])")
+_CALL: Final = re.compile(r"(?P<close>\\{0,7}[\"'`])[ \t]{0,4},[ \t]{0,24}(?P<quote>\\{0,7}[\"'`])")
+#: `ENV.fetch("NAME") { "value" }`, `get("NAME") or "value"`
+_DEFAULT: Final = re.compile(
+    r"[\"'`]\)?\]?[ \t]{0,2}(?:\{|or|\|\||\?\?|\?:|:-)[ \t]{0,2}(?P<quote>[\"'`])"
+)
+#: `.password("value")`, `setPassword("value")`
+_SETTER: Final = re.compile(r"\([ \t]{0,2}(?P<quote>[\"'`])")
+_USING: Final = re.compile(r"(?:\A|(?<=\.))(?:with|using)(?=[A-Z])")
+_SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|add)_?(?=[A-Z_\w]))")
 #: `<entry key="NAME">value</entry>`
 _NAMED_ELEMENT: Final = re.compile(
     r"[\"'](?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,60}[\"']){0,3}[ \t]{0,4}>(?!\s*<)"
+)
+#: `<key>NAME</key><string>value</string>`, `<td>NAME</td><td>value</td>`
+_NEXT_ELEMENT: Final = re.compile(
+    r":?</(?:key|td|th|dt|b|strong|label|span|name)>\s{0,40}<(?:string|td|dd|span|code|b|p|value|"
+    r"data)"
+    r"(?: [^<>]{0,80})?>(?!\s*<)"
 )
 #: `the password is …`, `password "…"`, in sentences.
 _SPOKEN: Final = re.compile(
@@ -73,6 +97,7 @@ _SPOKEN: Final = re.compile(
 #: A value that was replaced before ends where its token does.
 _UNQUOTED: Final = re.compile(rf"[^\s\"'`,;<>(){{}}\[\]|{HIDDEN}]{{1,4096}}")
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
+_MACHINE_REACH: Final = 160
 _SETTER_REACH: Final = 24
 _SETTERS: Final = re.compile(
     r"(?:\b(?:env|arg|setenv|setx|set -[a-z]{1,3}|export|config set|configure set|secrets? set|"
@@ -95,13 +120,9 @@ class Assignments:
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every word for a secret."""
         text = source.text
-        hits = [at for at, _ in occurrences(source.folded, HINTS)]
-        hits += [found.start() for found in PASS.finditer(source.folded)]
-        hits += key_places(source)
-        hits.sort()
         done = -1
         seen: set[_Window] = set()
-        for at in hits:
+        for at in sorted(places(source)):
             if at < done:
                 continue
             start = name_start(text, at)
@@ -110,9 +131,10 @@ class Assignments:
                 continue
             done = max(name.end(), at + 1)
             written = name.group().rstrip(".-")
-            if len(written) > NAME_MAX or not is_any_secret_name(written):
+            named = _USING.sub("", written) if text.startswith("(", name.end()) else written
+            if len(written) > NAME_MAX or not is_any_secret_name(named):
                 continue
-            span = self._value_after(text, written, start + len(written), start, seen)
+            span = self._value_after(text, named, start + len(written), start, seen)
             if span is not None:
                 done = max(done, span.end)
                 yield span
@@ -128,6 +150,8 @@ class Assignments:
             _PAIR.match(text, end)
             or _TYPED.match(text, end)
             or _CALL.match(text, end)
+            or _DEFAULT.match(text, end)
+            or (_SETTER.match(text, end) if _SETTING.search(name) else None)
             or _GLUE.match(text, end)
         )
         if glue is None or text.startswith(name, glue.end()):
@@ -135,8 +159,8 @@ class Assignments:
         groups = glue.groupdict()
         at = glue.end()
         quote = groups.get("quote")
-        called = glue.re is _CALL
-        if called and text[max(0, start - 2) : start - 1] not in ("(", "["):
+        called = glue.re in (_CALL, _DEFAULT, _SETTER)
+        if glue.re is _CALL and text[max(0, start - 5) : start - 1].rstrip()[-1:] not in ("(", "["):
             return None
         if groups.get("arg") is not None:
             window = _window(text, start, end)
@@ -171,16 +195,24 @@ class Assignments:
         if close is None:
             return None
         value = text[at:close]
+        if quote == "`" and " " in value and text[at - 2 : at - 1] == "=":
+            return None  # a command's output
         if not self._judge.is_secret(name, value, quoted=True):
             return None
-        if chosen and not name.isupper() and not is_chosen(value):
+        if chosen and not name.isupper() and not (is_chosen(value) or is_generated(value)):
             return None  # `input("password", "Password")`
         return _trimmed(text, at, close, "quoted")
 
     def _element(self, text: str, name: str, at: int) -> Span | None:
         """`<password>…</password>`"""
-        close = text.find("<", at, at + VALUE_MAX)
-        if close < 0 or not text.startswith("</", close):
+        if text.startswith("<![CDATA[", at):
+            at += len("<![CDATA[")
+            close = text.find("]]>", at, at + VALUE_MAX)
+        else:
+            close = text.find("<", at, at + VALUE_MAX)
+            if not text.startswith("</", close):
+                return None
+        if close < 0 or "\n" in text[at:close]:
             return None
         if not self._judge.is_secret(name, text[at:close], quoted=True):
             return None
@@ -194,7 +226,7 @@ class Assignments:
         at = glue.end()
         if name.lower() == "pass" and not glue.group().strip("\"'` \t"):
             return None  # a verb
-        bare = not glue.group().strip("\"'` \t")
+        bare = not glue.group().strip("\"'` \t") and not glue["quote"]
         statement = False
         if glue["quote"]:
             close = _closing(text, at, glue["quote"])
@@ -238,6 +270,7 @@ class Assignments:
             and value.isalpha()
             and value.islower()
             and not is_random(value)
+            and not _is_plain_argument(text, start, name, value)
         ):
             return None  # `the --password option`
         after = text[at + len(value) : at + len(value) + 1]
@@ -246,11 +279,41 @@ class Assignments:
         ):
             return None
         data = style == "open" or (style == "line" and op == "=" and glued and name.isupper())
-        if not self._judge.is_secret(name, value, quoted=False, strict=style == "code", data=data):
+        field = (
+            op == "="
+            and glued
+            and text[start - 1 : start] in " \t{["
+            and after in ("", *" \t\r\n}]")
+        )
+        strict = style == "code" and not (start and field)
+        if not self._judge.is_secret(name, value, quoted=False, strict=strict, data=data):
             return None
         end = at + len(value)
         rest = shape.match(text, end) if len(value) >= JUDGED else None
         return _trimmed(text, at, rest.end() if rest else end, "unquoted")
+
+
+#: What stands behind the name of an option in a sentence.
+_NO_ARGUMENT: Final = frozenset(
+    ["option", "options", "flag", "flags", "argument", "arguments", "parameter", "param", "value",
+     "values", "switch", "setting", "is", "are", "was", "to", "or", "and", "if", "in", "for",
+     "from", "with", "when", "which", "that", "the", "this", "string", "file", "path", "must",
+     "can", "may", "will", "should", "instead", "then", "has", "as", "on", "of", "at", "by", "not",
+     "stdin", "field", "name", "here", "only", "also", "password", "secret", "token", "prompt",
+     "required", "optional", "default", "text", "your", "specifies", "sets", "takes"]
+)  # fmt: skip
+
+
+def _is_plain_argument(text: str, start: int, name: str, value: str) -> bool:
+    """`--db-pass kestrel`, and the files of netrc, where any word is a password."""
+    if len(value) < _ARGUMENT_LEAST or value in _NO_ARGUMENT or not PASSWORD.search(name):
+        return False
+    if text[start : start + 1] == "-" or text[max(0, start - 1) : start] == "-":
+        return not text[max(0, start - 2) : start].startswith("`")
+    return name.lower() in ("password", "passwd")  # `_is_option` saw a machine
+
+
+_ARGUMENT_LEAST: Final = 6
 
 
 def _is_option(text: str, start: int, name: str) -> bool:
@@ -258,8 +321,10 @@ def _is_option(text: str, start: int, name: str) -> bool:
     netrc."""
     if text[start : start + 1] == "-" or text[max(0, start - 1) : start] == "-":
         return True
-    if name.lower() in ("password", "passwd") and "machine " in text[max(0, start - 120) : start]:
-        return True
+    if name.lower() in ("password", "passwd"):
+        before = text[max(0, start - _MACHINE_REACH) : start]
+        if "machine " in before or ("login " in before and "default" in before):
+            return True
     return _SETTERS.search(text, max(0, start - _SETTER_REACH), start) is not None
 
 
@@ -267,7 +332,7 @@ def _inside_element(text: str, end: int, start: int) -> int | None:
     """Where the content begins of `<name>` or `<entry key="name">`, when the name stands there."""
     if text.startswith(">", end):
         return end + 1 if text.startswith("<", max(0, start - 1)) else None
-    element = _NAMED_ELEMENT.match(text, end)
+    element = _NAMED_ELEMENT.match(text, end) or _NEXT_ELEMENT.match(text, end)
     return element.end() if element else None
 
 

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import Source, occurrences
-from gateway.redaction.detectors.values import CONSTANTS, SHORTEST, Judge
+from ahocorasick_rs import AhoCorasick
+
+from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.values import CONSTANTS, SHORTEST, Judge, is_chosen
 from gateway.redaction.spans import Span
 
 #: What may stand between a program and its option, and a value behind it.
@@ -20,12 +22,61 @@ _USER_AND: Final = r"[\"'][^\"'\n]{0,64}[\"'], ?[\"'](?P<value>[^\"'\n]{1,128})[
 _PROGRAMS: Final = {
     "sshpass": re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_PW}"),
     "curl ": re.compile(
-        r"curl (?:[^\n|;]{0,200}? )?(?:-u|--user|--proxy-user)[ =]{0,2}[\"']?[\w.@\-]{1,64}:"
+        r"curl (?:[^\n|;]{0,200}? )?(?:-[a-zA-Z]{0,5}u|--user|"
+        r"--proxy-user)[ =]{0,2}[\"']?[\w.@\-]{1,64}:"
         r"(?P<value>[^\s\"']{1,128})"
     ),
     "mysql": re.compile(rf"mysql(?:dump|admin)?{_ARGS} -p(?P<value>[^\s\"'-][^\s\"']{{3,128}})"),
     "sqlcmd": re.compile(rf"sqlcmd{_ARGS} -P ?{_PW}"),
     "redis-cli": re.compile(rf"redis-cli{_ARGS} -a ?{_PW}"),
+    "requirepass": re.compile(rf"requirepass {_PW}"),
+    "masterauth": re.compile(rf"masterauth {_PW}"),
+    "http": re.compile(
+        r"https? (?:[^\n|;]{0,120}? )?(?:-a|"
+        r"--auth)[ =][\"']?[\w.@\-]{1,64}:(?P<value>[^\s\"']{4,128})"
+    ),
+    "/u:": re.compile(
+        r"/u:\S{1,64}[^\n]{0,60}? /p:[\"']?(?P<value>[^\s\"']{4,128})", re.IGNORECASE
+    ),
+    "psexec": re.compile(rf"psexec{_ARGS} -p ?{_PW}", re.IGNORECASE),
+    "lftp": re.compile(r"lftp[^\n]{0,80}? -u ?[\"']?[\w.@\-]{1,64},(?P<value>[^\s\"']{4,128})"),
+    "7z": re.compile(r"7z[ar]? [^\n|;]{0,120}?-p(?P<value>[^\s\"'-][^\s\"']{3,128})"),
+    "unrar": re.compile(r"unrar [^\n|;]{0,120}?-p(?P<value>[^\s\"'-][^\s\"']{3,128})"),
+    "snmp": re.compile(rf"snmp\w{{2,10}} [^\n|;]{{0,80}}?-c ?{_PW}"),
+    "snmp-server": re.compile(r"snmp-server community (?P<value>\S{4,64})"),
+    "vault login": re.compile(rf"vault login (?:-\S{{1,40}} )?(?:token=)?{_PW}"),
+    "password-command": re.compile(
+        r"password-command[ =][\"']{0,2}echo (?P<value>[^\s\"']{4,128})"
+    ),
+    "username ": re.compile(
+        r"username \S{1,40} (?:privilege \d{1,2} )?(?:password|secret) \d{1,2} (?P<value>\S{8,128})"
+    ),
+    "enable ": re.compile(r"enable (?:password|secret) (?:\d{1,2} )?(?P<value>[^\s$]{6,128})"),
+    "from-literal": re.compile(
+        r"from-literal[= ][\"']?[\w.\-]{1,80}=[\"']?(?P<value>[^\s\"']{4,256})"
+    ),
+    "networkcredential": re.compile(rf"NetworkCredential\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
+    "usernamepassword": re.compile(
+        rf"UsernamePassword(?:AuthenticationToken|Credentials?)\(\s{{0,8}}{_USER_AND}",
+        re.IGNORECASE,
+    ),
+    "directoryentry": re.compile(
+        rf"DirectoryEntry\(\s{{0,8}}[\"'][^\"'\n]{{1,200}}[\"'],\s{{0,40}}{_USER_AND}",
+        re.IGNORECASE,
+    ),
+    "basicauth": re.compile(
+        rf"(?:Set|Http|With|Use|Add)?BasicAuth(?:entication)?\(\s{{0,8}}{_USER_AND}", re.IGNORECASE
+    ),
+    "basic_auth": re.compile(rf"basic_auth\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
+    "mysqli": re.compile(
+        rf"mysqli(?:_connect)?\(\s{{0,8}}[\"'][^\"'\n]{{1,160}}[\"'],\s{{0,8}}{_USER_AND}"
+    ),
+    "new pdo(": re.compile(rf"new PDO\(\s{{0,8}}[\"'][^\"'\n]{{1,200}}[\"'],\s{{0,8}}{_USER_AND}"),
+    "plainauth(": re.compile(
+        rf"PlainAuth\([\"'][^\"'\n]{{0,60}}[\"'],\s{{0,8}}{_USER_AND}", re.IGNORECASE
+    ),
+    "login(": re.compile(rf"\blogin\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
+    "wifi.begin(": re.compile(rf"WiFi\.begin\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
     "mongo": re.compile(rf"mongo(?:sh|dump|restore|export|import)?{_ARGS} -p ?{_PW}"),
     "docker login": re.compile(rf"docker login{_ARGS} -p ?{_PW}"),
     "az login": re.compile(rf"az login{_ARGS} -p ?{_PW}"),
@@ -39,9 +90,13 @@ _PROGRAMS: Final = {
     "openssl": re.compile(rf"openssl{_ARGS} -pass(?:in|out)? pass:(?P<value>[^\s\"']{{4,128}})"),
     "zip ": re.compile(rf"zip{_ARGS} -P ?{_PW}"),
     ":5432:": re.compile(r":5432:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<value>[^\s:\"']{4,128})(?=\s|\Z)"),
+    ":*:": re.compile(r":\*:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<value>[^\s:\"']{4,128})(?=\s|\Z)"),
     "identified by": re.compile(
-        r"identified by (?:password )?[\"'](?P<value>[^\"'\n]{1,128})", re.IGNORECASE
+        r"identified by (?:password )?(?:[\"'](?P<value>[^\"'\n]{1,128})|"
+        r"(?P<bare>[\w$#!@%^&*+-]{4,64})(?=[;\s]|\Z))",
+        re.IGNORECASE,
     ),
+    "= password(": re.compile(r"= PASSWORD\([\"'](?P<value>[^\"'\n]{1,128})"),
     "auth=(": re.compile(rf"auth=\({_USER_AND}"),
     "auth = (": re.compile(rf"auth = \({_USER_AND}"),
     "getconnection(": re.compile(rf"getConnection\([^,\n]{{1,160}}, ?{_USER_AND}"),
@@ -51,23 +106,44 @@ _PROGRAMS: Final = {
     "net user": re.compile(rf"net user [\w.-]{{1,64}} {_PW}", re.IGNORECASE),
     "thin:": re.compile(r"thin:[\w$#]{1,30}/(?P<value>[^\s\"'/@]{1,64})@"),
     "echo ": re.compile(
-        r"echo (?:-n )?[\"']?(?P<value>[^\s\"'|]{1,128})[\"']? ?\| ?"
+        r"echo (?:-n )?[\"']?(?:[\w.-]{1,32}:(?=[^\n]{1,140}chpasswd))?"
+        r"(?P<value>[^\s\"'|]{1,128})[\"']? ?\| ?"
         r"(?:sudo -S|[^\n|]{0,100}(?:--password-stdin|--passphrase-fd|chpasswd))"
     ),
 }
 
 
+_SEARCH: Final = AhoCorasick(list(_PROGRAMS))
+_SHAPES: Final = tuple(_PROGRAMS.values())
+
+
+def _is_statement(source: Source, at: int, value: str, part: str) -> bool:
+    """`IDENTIFIED BY` of SQL, and not `items identified by 'name'`."""
+    if part == "bare":
+        return is_chosen(value)
+    return _STATEMENT.search(source.text, max(0, at - _STATEMENT_REACH), at) is not None
+
+
+_STATEMENT: Final = re.compile(r"\b(?:create|alter|grant|set)\b|['\"`%]\s*\Z", re.IGNORECASE)
+_STATEMENT_REACH: Final = 160
+
+
 def commands(source: Source, judge: Judge) -> Iterator[Span]:
     """Passwords that programs take by a short option or as `user:password`."""
-    for at, program in occurrences(source.folded, _PROGRAMS):
-        match = _PROGRAMS[program].match(source.text, at)
+    for index, at, _end in _SEARCH.find_matches_as_indexes(source.folded, overlapping=True):
+        match = _SHAPES[index].match(source.text, at)
         if match is None:
             continue
-        value = match["value"]
+        part = "value" if match["value"] is not None else "bare"
+        value = match[part]
+        if "identified" in match.group()[:10].lower() and not _is_statement(
+            source, at, value, part
+        ):
+            continue
         if (
             len(value) >= SHORTEST
             and not judge.is_placeholder("", value)
             and value[0] not in "$([{<%-"
             and value.lower() not in CONSTANTS
         ):
-            yield Span(match.start("value"), match.end("value"), "SECRET", 0.8, "command")
+            yield Span(match.start(part), match.end(part), "SECRET", 0.8, "command")

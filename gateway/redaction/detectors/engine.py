@@ -25,6 +25,7 @@ from gateway.redaction.detectors.labeled import LabeledRule
 from gateway.redaction.detectors.mac import MacRule
 from gateway.redaction.detectors.national_ids import NationalIdRule
 from gateway.redaction.detectors.passports import PassportRule
+from gateway.redaction.detectors.people import PeopleRule
 from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.providers import ProviderKeyRule
 from gateway.redaction.detectors.secrets import SecretRule
@@ -39,7 +40,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "5"
+RULES_VERSION: Final = "6"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -58,6 +59,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     MacRule,
     WalletRule,
     AddressRule,
+    PeopleRule,
     TermRule,
 )
 
@@ -95,9 +97,10 @@ class Detector:
         self.version = RULES_VERSION
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._people = next(rule for rule in self._rules if isinstance(rule, PeopleRule))
         self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
-        named = (PhoneRule, SsnRule, CardRule, LabeledRule)
+        named = (PhoneRule, SsnRule, CardRule, IpRule, LabeledRule)
         self._by_context = [rule for rule in self._rules if isinstance(rule, named)]
         self._own = load_own(policy)
         if policy.recognizers_file is not None:
@@ -123,7 +126,11 @@ class Detector:
     def find_value(self, key: str, value: str) -> list[Span]:
         """The same for a string stored under `key`, whose name may say what it is."""
         hidden = _without_tokens(value)
-        found = [*self._all(value), *self._secrets.value_spans(key, hidden)]
+        found = [
+            *self._all(value),
+            *self._secrets.value_spans(key, hidden),
+            *self._people.value_spans(key, hidden),
+        ]
         if len(value) <= _NAMED_VALUE:
             lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
             found += [

@@ -25,7 +25,7 @@ _ESCAPE: Final = re.compile(
     r"|\\(?<!\\\\)\\*+"
     r"(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
     # Letters and digits are escaped only together with what is beside them; `%4539 …` is a number.
-    r"|%(?P<percent>(?:[01][0-9a-fA-F]|2[0-9a-fA-F]|3[A-Fa-f]|[46]0|[57][B-Fb-f]|5[fF])"
+    r"|%(?:25){0,3}(?P<percent>(?:[01][0-9a-fA-F]|2[0-9a-fA-F]|3[A-Fa-f]|[46]0|[57][B-Fb-f]|5[fF])"
     r"|[3-7][0-9a-fA-F](?:(?=%[0-7][0-9a-fA-F])|(?<=%[0-7][0-9a-fA-F]%..)))"
     r"|&(?:#0{0,4}(?P<decimal>\d{1,3})|#[xX]0{0,4}(?P<hex>[0-7]?[0-9a-fA-F])"
     r"|(?P<name>[A-Za-z]{2,7}));"

@@ -16,6 +16,13 @@ from gateway.redaction.detectors.values import JUDGED, dense, is_random
 from gateway.redaction.spans import Span
 
 _CREDENTIAL: Final = re.compile(r"[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/\-]{8,4096}={0,2})")
+#: `Authorization: token …`: any scheme, and none.
+_AUTHORIZATION: Final = re.compile(
+    r"[\"'\]]{0,2}[ \t]{0,3}[:=,][ \t]{0,3}[\"'`]{0,2}(?:(?!AWS4)[A-Za-z][\w-]{1,20}[ \t]{1,3})?"
+    r"(?P<value>[\w.~+/:|\-]{8,4096}={0,2})(?![\w(\[.])",
+    re.ASCII,
+)
+_REGISTRY: Final = re.compile(r"[ \t]{0,3}:[ \t]{0,3}\"(?P<value>[A-Za-z0-9+/]{8,2000}={0,2})\"")
 _COOKIE: Final = re.compile(
     r"cookies?[\"'\]]{0,2}[ \t]{0,3}[:= ][ \t]{0,3}(?:[\"'{]|\\\"){0,3}", re.IGNORECASE
 )
@@ -46,6 +53,15 @@ def headers(source: Source) -> Iterator[Span]:
         good = _is_basic(value) if scheme == "basic" else dense(value)
         if good:
             yield Span(match.start("value"), match.end("value"), "SECRET", 0.9, scheme)
+
+    for at, _ in occurrences(source.folded, ("authorization",)):
+        match = _AUTHORIZATION.match(source.text, at + len("authorization"))
+        if match is not None and dense(match["value"][:JUDGED]):
+            yield Span(match.start("value"), match.end("value"), "SECRET", 0.85, "authorization")
+    for at, _ in occurrences(source.text, ('"auth"',)):  # of a container registry
+        match = _REGISTRY.match(source.text, at + len('"auth"'))
+        if match is not None and _is_basic(match["value"]):
+            yield Span(match.start("value"), match.end("value"), "SECRET", 0.9, "basic")
 
 
 def _is_basic(value: str) -> bool:

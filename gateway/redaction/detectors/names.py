@@ -12,15 +12,24 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from gateway.redaction.detectors.base import Source, occurrences
+from ahocorasick_rs import AhoCorasick
+
+from gateway.redaction.detectors.base import Source
 
 #: Parts of names that may be followed by a secret; searched in lower case.
 HINTS: Final = (
     "pwd", "secret", "token", "credential", "authorization", "auth=", "_auth", "kennwort", "sessid",
-    "sessionid", "connect.sid",
+    "sessionid", "connect.sid", "senha", "contrasen", "wachtwoord", "haslo", "heslo", "salasana",
+    "losenord", "adgangskode", "motdepasse", "mot_de_passe", "_salt", "signature_key",
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
-PASS: Final = re.compile(r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])")
+PASS: Final = re.compile(
+    r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])|(?<![a-z])pw(?![a-z])|presharedkey|"
+    r"(?<![a-z])privatekey(?= =)"
+)
+#: What every text that `PASS` or a hint matches holds, found in one search.
+_TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")
+_SEARCH: Final = AhoCorasick(_TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
 _KEY_TAILS: Final = frozenset(
     ["pi", "ss", "te", "th", "nt", "on", "ng", "er", "se", "wt", "ie", "pp", "ac", "ed", "ge", "ok",
@@ -34,13 +43,16 @@ CAPITAL_NAME: Final = re.compile(
 )
 #: The word for a password at the end of a name: any value will do, also a short or plain one.
 PASSWORD: Final = re.compile(
-    r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-])psk|^_auth)\Z",
+    r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-])(?:psk|pw)|^_auth|senha|"
+    r"contrasena|wachtwoord|haslo|heslo|salasana|losenord|adgangskode|mot_?de_?passe|passord)"
+    r"(?:_?\d{1,3}|[_.\-](?:plain|raw|old|new|default|value|prod|dev|staging|test|live))?\Z",
     re.IGNORECASE,
 )
 #: The whole name, right to left: what it must end in.
 _SECRET_NAME: Final = re.compile(
-    r"(?:(?:^|[_.\-]|key|store|user|smtp|mail|db|root|admin|mysql|pg)pass|(?:^|[_.\-])psk|"
-    r"passwort|kennwort|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
+    r"(?:(?:^|[_.\-]|key|store|user|smtp|mail|db|root|admin|mysql|pg)pass|(?:^|[_.\-])(?:psk|pw)|"
+    r"passwort|kennwort|senha|contrasena|wachtwoord|haslo|heslo|salasana|losenord|adgangskode|passord|"
+    r"mot_?de_?passe|(?:secure_)?(?:auth|logged_in|nonce)_salt|preshared_?key|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
     r"session|hmac|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
@@ -54,7 +66,7 @@ _SECRET_NAME: Final = re.compile(
 _NOT_A_SECRET: Final = re.compile(
     r"(?:(?:next|continuation|page|cursor|sync|start|end|stop|pad|eos|bos|unk|mask|cls|sep|csrf_?param|"
     r"max|num|min|per|prev|current|last|first|input|output|special|cancellation|cancel)[_.\-]?token|"
-    r"token_id|secret_id|(?:^|[_.\-])(?:no|bad|wrong|invalid|missing|forgot|reset|change|confirm|show|hide|has|is|"
+    r"(?:request|idempotency)[_.\-]?token|token_id|secret_id|(?:^|[_.\-])(?:no|bad|wrong|invalid|missing|forgot|reset|change|confirm|show|hide|has|is|"
     r"use|with|without|require|needs?)[_.\-]?(?:password|passwd|token|secret)|"
     r"public[_.\-]?key|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
     re.IGNORECASE,
@@ -68,18 +80,27 @@ _NAME_END: Final = 64
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def key_places(source: Source) -> Iterator[int]:
-    """Where `key` ends a name that may be a secret's."""
+def places(source: Source) -> Iterator[int]:
+    """Where the name of a secret may be, in order."""
     folded = source.folded
-    for at, _ in occurrences(folded, ("key",)):
-        before = folded[max(0, at - 3) : at]
-        if before[-1:] in ("_", ".", "-"):
-            before = before[:-1]
-            if source.text.startswith(_CAPITAL_HINT, at - 1):
-                yield at
-                continue
-        if before[-2:] in _KEY_TAILS:
+    for index, at, _end in _SEARCH.find_matches_as_indexes(folded, overlapping=True):
+        if index < len(HINTS):
             yield at
+        elif index == len(_TRIGGERS) - 1:
+            if _is_secret_key(source, at):
+                yield at
+        elif PASS.match(folded, at):
+            yield at
+
+
+def _is_secret_key(source: Source, at: int) -> bool:
+    """Whether the `key` at `at` ends a name that may be a secret's."""
+    before = source.folded[max(0, at - 3) : at]
+    if before[-1:] in ("_", ".", "-"):
+        before = before[:-1]
+        if source.text.startswith(_CAPITAL_HINT, at - 1):
+            return True
+    return before[-2:] in _KEY_TAILS
 
 
 def name_start(text: str, at: int) -> int:

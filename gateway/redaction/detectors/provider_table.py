@@ -267,7 +267,7 @@ KEYS: Final[tuple[tuple[str, str], ...]] = (
     ("segment", r"sgp_[A-Za-z0-9]{64}"),
     ("dbt", r"dbt[cu]_[\w+/=-]{40,80}"),
     ("settlemint", r"sm_[aps]at_[A-Za-z0-9]{16}"),
-    ("freemius", r'''sk_(?=[!-~]{0,28}[^\w\s])[^\s"'`\\]{29}'''),
+    ("freemius", r'''sk_(?=[!-~]{0,28}[^\w\s,;()])(?=[!-~]{0,28}\d)[^\s"'`\\,;()]{29}'''),
     ("authress", r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}"),
     ("maxmind", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
     ("intra42", r"s-s4t2(?:ud|af)-[0-9a-f]{64}"),

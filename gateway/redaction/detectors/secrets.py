@@ -16,8 +16,10 @@ from gateway.redaction.detectors.assignments import Assignments
 from gateway.redaction.detectors.base import Rule, Source
 from gateway.redaction.detectors.commands import commands
 from gateway.redaction.detectors.headers import cookies, headers
+from gateway.redaction.detectors.manifests import manifest_secrets
 from gateway.redaction.detectors.names import is_secret_name
 from gateway.redaction.detectors.spoken import spoken
+from gateway.redaction.detectors.tables import table_secrets
 from gateway.redaction.detectors.urls import passwords, queries
 from gateway.redaction.detectors.values import SCHEME, Judge
 from gateway.redaction.policy import Policy
@@ -43,6 +45,8 @@ class SecretRule(Rule):
         yield from spoken(source, self._judge)
         yield from commands(source, self._judge)
         yield from passwords(source.text, self._judge)
+        yield from manifest_secrets(source, self._judge)
+        yield from table_secrets(source, self._judge)
 
     def value_spans(self, key: str, value: str) -> Iterator[Span]:
         """The whole `value` when `key` is a secret's name and the value can be one."""

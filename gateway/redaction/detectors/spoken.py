@@ -1,7 +1,9 @@
-"""Passwords in what people write to each other, in the languages of the regions we know:
-`Passwort: …`, `mot de passe : …`.
+"""Passwords and keys in what people write to each other, in the languages of the EU: `the password
+is …`, `Passwort lautet …`, `API key: …`, `log in with anna / …`.
 
-Invariant: pure and linear. Called by `SecretRule`.
+A plain word counts as a password only where a sentence can mean nothing else: behind a colon, in
+quotes, or as the last word behind `is`; words that describe a password never do. Invariant: pure
+and linear; every phrase is read behind once, a bounded way. Called by `SecretRule`.
 """
 
 from __future__ import annotations
@@ -10,13 +12,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import Source, occurrences
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.values import (
     CODE,
+    CONSTANTS,
+    JUDGED,
     OPEN_VALUE,
     SHORTEST,
     SPOKEN_MAX,
     Judge,
+    dense,
     is_chosen,
     is_random,
     spoken_word,
@@ -24,31 +31,190 @@ from gateway.redaction.detectors.values import (
 from gateway.redaction.spans import Span
 
 #: Words for a password where people of the regions we know write to each other.
-_PASSWORD_WORDS: Final = (
-    "passwort", "kennwort", "mot de passe", "contraseña", "contrasena", "hasło", "haslo", "κωδικός",
-    "κωδικό πρόσβασης", "wachtwoord", "lösenord", "salasana", "adgangskode", "passord", "heslo",
-    "jelszó", "senha", "palavra-passe", "пароль", "parola", "lozinka", "geslo", "parool",
+_PASSWORDS: Final = (
+    "password", "passphrase", "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd",
+    "passwort", "kennwort", "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès",
+    "contraseña", "contrasena", "clave", "senha", "palavra-passe", "palavra passe",
+    "parola d'ordine", "parola", "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord",
+    "lösenordet", "salasana", "salasanan", "adgangskode", "adgangskoden", "passord", "passordet",
+    "kodeord", "kodeordet", "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo",
+    "parool", "salasõna", "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης",
+    "κωδικό πρόσβασης", "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка",
+    "pasfhocal", "lykilorð",
 )  # fmt: skip
-_WORD_GLUE: Final = re.compile(
-    r"[ \t]{0,2}(?:(?:is|ist|est|es|è|je|to|είναι|on|är|er|jest|lautet)[ \t]|[:=])[ \t]{0,3}[\"'`]?"
+#: Words for what a generator made.
+_KEYS: Final = (
+    "api key", "api-key", "apikey", "api secret", "api token", "access key", "access token",
+    "secret key", "secret access key", "auth token", "auth key", "bearer token", "client secret",
+    "app secret", "token", "secret", "license key", "licence key", "encryption key", "signing key",
+    "signing secret", "webhook secret", "private key", "refresh token", "session token",
+    "deploy key", "master key", "service key", "app password", "recovery code", "backup code",
+    "subscription key", "account key", "storage key", "connection key", "api-schlüssel",
+    "zugangsschlüssel", "geheimer schlüssel", "clé api", "clé secrète", "clave de api",
+    "clave secreta", "chiave api", "chiave segreta", "chave de api", "chave secreta", "klucz api",
+    "api-sleutel", "api-nyckel", "api-nøgle", "api-avain", "api klíč", "api kulcs", "κλειδί api",
+)  # fmt: skip
+_WORDS: Final = (*_PASSWORDS, *_KEYS)
+
+_VERBS: Final = (
+    r"(?:is now|is set to|is|was|will be|has been changed to|changed to|set to|should be|'s|"
+    r"equals|are|"
+    r"ist jetzt|ist|lautet|war|heißt|heisst|est|sera|c'est|es ahora|es|será|è|é|e'|este|e|"
+    r"jest|to|brzmi|είναι|on|är|er|blir|je|a|az|есть|е|yra|ir|bydd)"
+)
+#: What may stand between the word and its verb: `for the staging box`, `du serveur`.
+_OF: Final = (
+    r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|des|der|pour|du|de la|de|para|del|da|do|per|"
+    r"della|voor|van|til|"
+    r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?)?"
+)
+_GLUE: Final = re.compile(
+    rf"(?P<closed>[\"'`*_]{{0,3}})(?:[ \t]{{1,2}}\([^()\n]{{1,30}}\))?"
+    rf"(?:{_OF}[ \t]{{1,3}}(?P<verb>{_VERBS})(?P<colon>[ ]?:)?[ \t]{{1,3}}|"
+    rf"{_OF}[ \t]{{0,3}}(?P<sign>:|(?<=[ ])=(?=[ ])|→|-{{1,2}}>|[ \t][–—-]{{1,2}}(?=[ \t])|"
+    rf"\.{{3,60}}|\|)[*_]{{0,3}}[ \t]{{0,4}}|"
+    rf"(?P<none>[ \t]{{1,2}}(?=[\"'`«“])))"
+    r"(?P<quote>\*\*|[\"'`«“„]|<code>)?",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(r"[^\"'`«»“”„\n<>]{4,128}")
+_CLOSERS: Final = "\"'`»”“*<"
+#: Words that say something about a password. Longer than what a dictionary would call adjectives.
+_ABOUT: Final = frozenset(
+    ["required", "requires", "optional", "invalid", "valid", "incorrect", "correct", "wrong",
+     "empty", "missing", "needed", "hidden", "masked", "hashed", "encrypted", "stored", "expired",
+     "expiring", "secret", "secure", "insecure", "strong", "weak", "short", "long", "longer",
+     "shorter", "blank", "unset", "null", "none", "undefined", "provided", "given", "known",
+     "unknown", "shared", "saved", "changed", "reset", "rotated", "revoked", "leaked",
+     "compromised", "used", "unused", "accepted", "rejected", "denied", "allowed", "checked",
+     "verified", "ignored", "redacted", "removed", "deleted", "disabled", "enabled", "protected",
+     "available", "unavailable", "temporary", "permanent", "random", "generated", "default",
+     "custom", "different", "identical", "same", "plain", "plaintext", "string", "always", "never",
+     "already", "still", "usually", "often", "also", "just", "only", "really", "about", "here",
+     "there", "below", "above", "following", "somewhere", "everywhere", "inside", "sent", "passed",
+     "read", "written", "shown", "displayed", "printed", "logged", "typed", "entered", "asked",
+     "requested", "prompted", "supported", "deprecated", "mandatory", "necessary", "important",
+     "sensitive", "confidential", "private", "public", "okay", "fine", "good", "safe", "unsafe",
+     "true", "false", "authentication", "login", "username", "password", "token", "value", "field",
+     "prompt", "from", "with", "when", "that", "this", "what", "which", "your", "their", "there's",
+     "something", "anything", "everything", "nothing", "everyone", "someone", "another",
+     "case-sensitive", "obligatoire", "obligatorio", "obligatoria", "erforderlich", "pflichtfeld",
+     "falsch", "richtig", "incorrecte", "incorrecta", "obbligatoria", "obrigatória", "wymagane",
+     "verplicht", "virheellinen", "krävs", "enter", "type", "choose", "confirm", "change", "forgot",
+     "show", "hide", "minimum", "maximum", "length", "characters", "letters", "digits", "whatever",
+     "anyway", "example", "placeholder", "pending", "unchanged", "consists", "contains", "expected",
+     "present", "absent", "ready", "over", "under", "between", "within", "tbd", "todo", "varies",
+     "n/a", "see", "ask", "text", "input", "label", "object", "boolean", "number", "kept", "kaputt",
+     "abgelaufen", "geheim", "secreto", "secreta", "segreta", "segreto", "personal", "nope", "yes"]
+)  # fmt: skip
+_PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-_.][^\W_]+){0,4}")
+_ENDS: Final = re.compile(
+    r"[ \t]{0,2}(?:\Z|[\r\n.!;,)|\]\"'`*]|\((?=\w)|[–—-]\s|(?:and|und|et|y|e|og|och|i|then|so|"
+    r"but)\b)"
+)
+_TOLD: Final = re.compile(r"\b(?:use|using|enter|type|with|set)\b", re.IGNORECASE)
+_DESCRIBES: Final = ("able", "ible", "ive", "ory", "ary", "ful", "less", "ingly", "ally", "edly")
+
+#: `log in with anna / Kx9!…`, `creds: anna:Kx9!…`
+_PAIR_WORDS: Final = (
+    "login", "log in", "logged in", "logins", "sign in", "signin", "cred", "creds", "credential",
+    "credentials", "zugangsdaten", "anmeldedaten", "identifiants", "credenciales", "credenziali",
+    "credenciais", "inloggegevens", "account", "user/pass", "username/password",
+)  # fmt: skip
+_PAIR: Final = re.compile(
+    r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,40}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
+)
+_SEARCH: Final = AhoCorasick((*_WORDS, *_PAIR_WORDS), matchkind=MatchKind.LeftmostLongest)
+_PIN: Final = re.compile(
+    r"(?<![\w-])PIN(?:[ -]?code)?(?: is|:| ist| est| es| è)[ \t]{1,3}(?P<value>\d{4,8})(?!\w)"
 )
 
 
 def spoken(source: Source, judge: Judge) -> Iterator[Span]:
-    """`Passwort: …`, `mot de passe : …` in what people write to each other."""
-    for at, word in occurrences(source.folded, _PASSWORD_WORDS):
-        glue = _WORD_GLUE.match(source.text, at + len(word))
-        if glue is None or source.text[max(0, at - 1) : at].isalnum():
+    """Look behind every word for a password or a key."""
+    text, done = source.text, 0
+    for index, at, end in _SEARCH.find_matches_as_indexes(source.folded):
+        if at < done or _joined(text, at, end):
             continue
-        value = OPEN_VALUE.match(source.text, glue.end(), glue.end() + SPOKEN_MAX)
-        if value is None:
+        if index >= len(_WORDS):
+            yield from _pair(text, end, judge)
             continue
-        written = spoken_word(value.group())
-        if (
-            len(written) > SHORTEST
-            and not judge.is_placeholder("", written)
-            and CODE.match(written) is None
-            and (is_chosen(written) or is_random(written))
-        ):
-            end = value.start() + len(written)
-            yield Span(value.start(), end, "SECRET", 0.75, "spoken")
+        glue = _GLUE.match(text, end)
+        if glue is None:
+            continue
+        span = _value(text, glue, judge, password=index < len(_PASSWORDS))
+        if span is not None:
+            done = span.end
+            yield span
+    if "PIN" in text:
+        for match in _PIN.finditer(text):
+            yield Span(match.start("value"), match.end("value"), "SECRET", 0.6, "pin")
+
+
+def _joined(text: str, at: int, end: int) -> bool:
+    """Part of a longer word or name: another rule's business."""
+    before, after = text[at - 1 : at], text[end : end + 1]
+    return before.isalnum() or before in ("_", "$", "@", "/") or after.isalnum() or after == "_"
+
+
+def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> Span | None:
+    at = glue.end()
+    quoted = glue["quote"] is not None
+    if quoted:
+        match = _QUOTED.match(text, at, at + SPOKEN_MAX)
+        if match is None or text[match.end() : match.end() + 1] not in _CLOSERS:
+            return None
+        written = match.group().rstrip()
+    else:
+        match = OPEN_VALUE.match(text, at, at + SPOKEN_MAX)
+        if match is None:
+            return None
+        written = spoken_word(match.group().rstrip("*_"))
+    if len(written) < SHORTEST + (not password) or judge.is_placeholder("", written):
+        return None
+    if not _is_value(text, glue, at + len(written), written, password=password):
+        return None
+    return Span(at, at + len(written), "SECRET", 0.75, "spoken")
+
+
+def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, password: bool) -> bool:
+    quoted = glue["quote"] is not None
+    if written.lower() in CONSTANTS or written[0] in "$<{([%" or CODE.match(written):
+        return False
+    if not password:
+        return dense(written[:JUDGED]) and " " not in written and "://" not in written
+    surely = glue["none"] is None and glue["verb"] is None
+    if is_chosen(written) or (is_random(written) and not written.isupper()):
+        return True
+    if glue["sign"] in ("=", "|"):
+        return False  # other rules know these
+    if glue["none"] is not None and not _TOLD.search(text, max(0, glue.start() - 40), glue.start()):
+        return False
+    said = quoted or surely or glue["colon"] is not None
+    return _is_plain_password(text, written, end, quoted=quoted, said=said)
+
+
+def _is_plain_password(text: str, written: str, end: int, *, quoted: bool, said: bool) -> bool:
+    """A word that nothing tells from others but its place."""
+    if not _PLAIN.fullmatch(written) or len(written) < 5 or written.isupper():
+        return False
+    folded = written.lower()
+    if written[1:] != folded[1:]:
+        return False  # `readPassword`
+    if folded in _ABOUT or folded in _WORDS or folded.endswith(_DESCRIBES):
+        return False
+    if quoted:
+        return True
+    if not _ENDS.match(text, end):
+        return False
+    return said or not folded.endswith(("ed", "ly"))
+
+
+def _pair(text: str, at: int, judge: Judge) -> Iterator[Span]:
+    match = _PAIR.match(text, at)
+    if match is None:
+        return
+    written = spoken_word(match["value"])
+    if is_chosen(written, surely=True) and not judge.is_placeholder("", written):
+        start = match.start("value")
+        yield Span(start, start + len(written), "SECRET", 0.7, "pair")

@@ -46,7 +46,7 @@ _JOINING: Final = frozenset(
      "bitte", "et", "le", "la", "les", "est", "pour", "avec", "dans", "el", "los", "y", "es",
      "para", "con", "en", "un", "una"]
 )  # fmt: skip
-_COMMENT: Final = re.compile(r"\s+(?:#|//)")
+_COMMENT: Final = re.compile(r"\s+(?:#|//|;(?=\s))")
 
 
 def _is_set_by_a_tool(near: str) -> bool:
@@ -77,7 +77,7 @@ def read(match: re.Match[str], style: str, *, whole: bool) -> str:
         value = value if _OPENERS.search(value) else value.rstrip(")]}")
     elif match.string[match.end() : match.end() + 1] in ("(", "[", "{") or is_code(value):
         return ""
-    return _NEXT_PARAMETER.split(value, maxsplit=1)[0].rstrip(".:")
+    return _NEXT_PARAMETER.split(value, maxsplit=1)[0].removesuffix("&amp").rstrip(".:")
 
 
 def style_of(text: str, name: str, start: int, at: int, op: str) -> str:

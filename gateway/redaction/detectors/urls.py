@@ -21,6 +21,8 @@ _USERINFO: Final = re.compile(
     rf"(?P<user>[^\s:/@\"'<>`\\{HIDDEN}]{{0,128}}):(?P<password>[^\s\"'<>`{HIDDEN}]{{1,256}})"
     r"@(?=[\w\[$%{.\-])"
 )
+#: `https://token@host`: a user without a password that only a generator can have made.
+_USER_ONLY: Final = re.compile(r"(?P<value>[\w\-]{16,256})@(?=[\w\[$%{.\-])", re.ASCII)
 _QUERY_NAMES: Final = (
     "sig=", "signature=", "hmac=", "?key=", "&key=", "?code=", "&code=", "response=",
 )  # fmt: skip
@@ -45,6 +47,9 @@ def passwords(text: str, judge: Judge) -> Iterator[Span]:
             at = text.find("://", max(at + 3, sign - _USERINFO_REACH))
             continue
         match = _USERINFO.match(text, at + 3)
+        alone = _USER_ONLY.match(text, at + 3) if match is None else None
+        if alone is not None and is_generated(alone["value"]):
+            yield Span(alone.start("value"), alone.end("value"), "SECRET", 0.85, "url")
         if match is not None and not judge.is_placeholder("", match["password"]):
             value = match["password"]
             if not is_expression(value) and len(value) > 1 and value.lower() not in CONSTANTS:

@@ -20,7 +20,7 @@ VALUE_MAX: Final = 4096
 SCHEME: Final = re.compile(r"(?:bearer|basic|token|apikey|digest|key)\s+(?=\S)", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[\\/][\w. \-]++)++")
 PLACEHOLDER: Final = re.compile(
-    r"\$\{|\$\(|\$[A-Za-z_]|%\(|%[A-Z_]{2,}%|%[sdrv]\b|\{\{|\{%|<[^>]{1,60}>\Z|\[[A-Z_]+\]\Z|#\{|@\{|@[A-Z_]+@|"
+    r"\$\{|\$\(|\$[A-Za-z_]|%\(|%env\(|%[A-Z_]{2,}%|%[sdrv]\b|\{\{|\{%|<[^>]{1,60}>\Z|\[[A-Z_]+\]\Z|#\{|@\{|@[A-Z_]+@|"
     r"\.{3}|…|[xX*•·#_?\-]{3,}\Z|(?:your|my|the|some|insert|enter|replace|change|put|add|use|example|sample|"
     r"dummy|fake|mock|test|todo|fixme|redacted|placeholder)[_\- ](?:[A-Za-z]+[_\- ])*"
     r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|code)s?\Z|"
@@ -55,6 +55,8 @@ _TOKEN_LIKE: Final = re.compile(r"[\w+/=.~:\-]+", re.ASCII)
 _SIGNED_SCHEMES: Final = ("AWS4-", "Digest ", "digest ")
 _PIECES: Final = re.compile(r"[A-Z]?[a-z]++|[A-Z]++(?![a-z])|[A-Z]")
 _UNSPOKEN: Final = re.compile(r"[^aeiouyAEIOUY]{4}|\A[^aeiouyAEIOUY]+\Z")
+#: Words have at least this part of vowels; letters drawn at random about a quarter.
+_VOWELS: Final = 0.3
 #: Characters of a value that are enough to judge it.
 JUDGED: Final = 256
 #: Generated secrets are at least this long when they hold a single digit.
@@ -62,6 +64,18 @@ _GENERATED: Final = 16
 #: `sha256_digest`, `utf8Decoder`, `step-2-name`: words with a number, not a secret.
 _IDENTIFIER: Final = re.compile(
     r"[A-Za-z]++(?:[_.\-][A-Za-z]++){0,12}+[_.\-]?\d{0,3}(?:[_.\-][A-Za-z]++){0,6}+"
+)
+#: Words of programs that hold a digit.
+_TECHNICAL: Final = re.compile(
+    r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12|ed25519|aes\d|"
+    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|s3|ec2|h264|mp[34]|win32|x86|x64|amd64|arm64|"
+    r"rfc\d|iso\d|latin1|log4j|web3|vue\d|py\d|step\d|test\d|option\d|value\d|example\d|param\d|arg\d|str\d",
+    re.IGNORECASE,
+)
+#: What variables are called that hold secrets.
+_A_NAME: Final = re.compile(
+    r"(?:user_?|new_?|old_?|my_?|db_?)?(?:password|passphrase|passcode|passwd|pwd|pass|token|secret|credentials?|"
+    r"api_?key|key)s?"
 )
 _PROSE: Final = frozenset(
     ["your", "the", "is", "are", "enter", "please", "must", "not", "for", "to", "of", "a", "an",
@@ -102,6 +116,10 @@ class Judge:
         random = is_random if password and not strict else _is_long_random
         if is_code(value) and not random(value):
             return False
+        if _WORDS.match(value) and (
+            _A_NAME.fullmatch(value) or (not value.islower() and is_secret_name(value))
+        ):
+            return False  # `password = passphrase`, `password = user2Password`
         if strict:
             return dense(value) or (password and is_chosen(value))
         if password:
@@ -151,7 +169,21 @@ def is_code(value: str) -> bool:
         return True
     if value[0] in "$&*!@%^|>~=":
         return not dense(value)
-    return _WORDS.match(value) is not None and not dense(value) and not value.islower()
+    return (
+        _WORDS.match(value) is not None
+        and not dense(value)
+        and not value.islower()
+        and not _holds_digit_as_a_password(value)
+    )
+
+
+def _holds_digit_as_a_password(value: str) -> bool:
+    """`Mk7tundra`, `Wint3rsun`; not `utf8Value`, `Step2`, `userId1`."""
+    return (
+        any(c.isdigit() for c in value)
+        and _IDENTIFIER.fullmatch(value) is None
+        and _TECHNICAL.search(value) is None
+    )
 
 
 def dense(value: str) -> bool:
@@ -212,6 +244,8 @@ def is_chosen(value: str, *, surely: bool = False) -> bool:
         return False
     digits = any(c.isdigit() for c in value)
     signs = any(c in "!$#@%*&?+^" for c in value)
+    if not signs and _TECHNICAL.search(value):
+        return False
     if surely:
         mixed = not value.islower() and not value.isupper()
         return len(value) >= 8 and digits and (mixed or signs)
@@ -226,6 +260,8 @@ def is_random(value: str) -> bool:
     """Letters nobody can pronounce: names and words of source code are made of syllables."""
     if len(value) < 8 or not value.isascii():
         return False
+    if value.islower() and sum(c in "aeiouy" for c in value) >= len(value) * _VOWELS:
+        return False  # `upstream`, `passphrase`
     pieces = _PIECES.findall(value)
     letters = sum(map(len, pieces))
     spoken = sum(len(p) for p in pieces if len(p) >= 3 and _UNSPOKEN.search(p) is None)
@@ -246,7 +282,9 @@ def _mixed_case(value: str, every: int = 3) -> bool:
     """Capitals scattered as a generator does, not as CamelCase does."""
     if not value.isascii() or any(c.isspace() for c in value):
         return False
-    changes = sum(a.islower() != b.islower() for a, b in pairwise(value))
+    changes = sum(
+        a.islower() != b.islower() for a, b in pairwise(value) if a.isalnum() and b.isalnum()
+    )
     return changes * every >= len(value)
 
 

@@ -1,0 +1,566 @@
+"""Names of people where a text itself says that one stands there: fields (`"first_name"`, `Kunde:`,
+a column), trailers and mail headers (`Signed-off-by:`, `Name <address>`), titles and greetings
+(`Herr …`, `Dear …,`), and sentences that introduce somebody (`my name is …`).
+
+No language model: a name outside such places is the business of `ner`. Invariant: pure and linear,
+bounded work for every trigger; a word of the trade (`Build`, `Server`) is never part of a name, and
+the ambiguous (`name:`, `contact`) counts only with a first name people bear, or beside other
+fields of a person. Called by the engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import ClassVar, Final
+
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
+from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
+from gateway.redaction.policy import Policy
+from gateway.redaction.spans import Span
+
+
+class Place(Enum):
+    """How surely a name stands behind a word."""
+
+    FIELD = 1  # `first_name`: one word is enough
+    ROLE = 2  # `customer`, `author`: two words of the shape of a name
+    VAGUE = 3  # `name`, `user`: also a first name, or other fields of a person beside it
+
+
+def _field(place: Place, words: str) -> Value:
+    names = tuple(word.strip() for word in words.split(","))
+    return Value("NAME", place.name, names, re.compile(r"[^\n]+"), lambda _: True, Reach.COLUMN)
+
+
+_FIELDS: Final = Labels(
+    (
+        _field(
+            Place.FIELD,
+            "first name, given name, forename, fname, last name, surname, family name, lname, "
+            "middle name, full name, customer name, client name, patient name, contact name, "
+            "contact person, employee name, account holder, account holder name, cardholder, "
+            "card holder, cardholder name, name on card, holder name, beneficiary name, "
+            "recipient name, sender name, owner name, author name, legal name, maiden name, "
+            "next of kin, emergency contact, applicant name, passenger name, guest name, "
+            "student name, teacher name, doctor name, attending physician, manager name, "
+            "signatory, assignee name, reviewer name, reporter name, billing name, shipping name, "
+            "vorname, nachname, familienname, vollständiger name, kontoinhaber, ansprechpartner, "
+            "ansprechpartnerin, kundenname, karteninhaber, prénom, prenom, nom de famille, "
+            "nom complet, nom du client, nom et prénom, titulaire, nombre completo, apellido, "
+            "apellidos, primer apellido, segundo apellido, nombre y apellidos, nombre del cliente, "
+            "titular, cognome, nome completo, nome e cognome, intestatario, sobrenome, apelido, "
+            "nome do cliente, primeiro nome, voornaam, achternaam, volledige naam, contactpersoon, "
+            "imię, nazwisko, imię i nazwisko, imie i nazwisko, förnamn, efternamn, fornavn, "
+            "etternavn, efternavn, etunimi, sukunimi, jméno, příjmení, jméno a příjmení, "
+            "meno a priezvisko, priezvisko, vezetéknév, keresztnév, teljes név, prenume, "
+            "nume complet, nume de familie, ονοματεπώνυμο, επώνυμο, μικρό όνομα, фамилия, "
+            "ime i prezime, prezime, ime in priimek, priimek, eesnimi, perekonnanimi, uzvārds, "
+            "pavardė",
+        ),
+        _field(
+            Place.ROLE,
+            "customer, client, patient, author, assignee, reviewer, reporter, recipient, employee, "
+            "applicant, beneficiary, passenger, attendee, signed by, prepared by, approved by, "
+            "submitted by, reported by, requested by, created by, updated by, written by, "
+            "reviewed by, maintainer, committer, contributor, spouse, guardian, physician, caller, "
+            "attn, bearbeiter, kunde, kundin, patientin, autor, autorin, verfasser, cliente, "
+            "paciente, paziente, klient, klientka, pacjent, pacjentka, asiakas, potilas, kund, "
+            "πελάτης, ασθενής, auteur, autore, demandeur, empleado, dipendente, funcionário, "
+            "medewerker, pracownik, zaměstnanec, anställd, medarbejder",
+        ),
+        _field(
+            Place.VAGUE,
+            "name, contact, owner, sender, manager, user, member, participant, nom, nombre, nome, "
+            "naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, from, to, cc, responsible, "
+            "lead, doctor, teacher, student, guest, agent, holder, driver, tenant, "
+            "patient details, benutzer, kontakt",
+        ),
+    )
+)
+_PLACES: Final = {place.name: place for place in Place}
+
+_PARTICLES: Final = frozenset(
+    ["van", "von", "de", "der", "den", "del", "della", "di", "da", "das", "dos", "do", "du", "des",
+     "la", "le", "el", "al", "bin", "ibn", "ben", "zu", "zur", "vom", "ten", "ter", "af", "av", "y",
+     "e", "i", "d'", "'t", "op", "san"]
+)  # fmt: skip
+#: Words that people's names are not made of, besides those of the trade.
+_NO_NAME: Final = frozenset(
+    ["string", "text", "optional", "none", "null", "true", "false", "undefined", "unknown",
+     "anonymous", "default", "test", "tests", "testing", "example", "sample", "demo", "admin",
+     "administrator", "root", "guest", "system", "user", "users", "customer", "client", "patient",
+     "person", "people", "name", "names", "first", "last", "full", "all", "team", "everyone",
+     "everybody", "folks", "there", "world", "sir", "madam", "friend", "friends", "colleague",
+     "colleagues", "guys", "diary", "reader", "readers", "editor", "editors", "support", "sales",
+     "service", "services", "department", "office", "company", "inc", "llc", "ltd", "gmbh", "corp",
+     "corporation", "group", "holding", "bank", "university", "institute", "foundation", "project",
+     "projects", "software", "solutions", "technologies", "labs", "studio", "media", "network",
+     "networks", "systems", "global", "international", "public", "private", "new", "your", "my",
+     "our", "the", "this", "that", "and", "or", "not", "for", "with", "from", "to", "in", "on",
+     "at", "by", "please", "thanks", "thank", "hello", "hi", "hey", "dear", "regards", "best",
+     "kind", "yes", "no", "ok", "street", "road", "avenue", "house", "hall", "city", "town",
+     "county", "state", "north", "south", "east", "west", "lorem", "ipsum", "foo", "bar", "baz",
+     "developers", "contributors", "authors", "committee", "board", "damen", "herren", "kollegen",
+     "kolleginnen", "kunde", "kundin", "alle", "zusammen", "tous", "toutes", "todos", "todas",
+     "tutti", "allemaal", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
+     "sunday", "january", "february", "march", "june", "july", "august", "september", "october",
+     "november", "december", "english", "german", "french", "spanish", "italian", "dutch", "greek",
+     "polish", "github", "google", "microsoft", "amazon", "apple", "linux", "windows", "python",
+     "java", "javascript", "docker", "kubernetes", "claude", "bot", "actions", "security"]
+)  # fmt: skip
+
+_WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['’ʼ\-](?=[^\W\d_]))*\.?")
+_WORDS_MOST: Final = 6
+_LONGEST: Final = 80
+_ABBREVIATED: Final = frozenset(["jr.", "sr.", "st.", "ph.", "sta.", "sto."])
+
+#: `Name <address>`, also where the address was replaced before.
+_ANGLED: Final = re.compile(
+    rf"[ \t]\\?<(?:mailto:)?(?:[^\s<>@]{{1,64}}@[^\s<>]{{1,255}}|{HIDDEN}{{1,64}})\\?>|"
+    rf"[ \t]\((?:[^\s()@]{{1,64}}@[^\s()]{{1,255}}|{HIDDEN}{{1,64}})\)"
+)
+#: `address (Name)`
+_BEHIND: Final = re.compile(r"[^\s<>()@]{1,64}@[\w.\-]{1,255} \((?=[^\W\d_])")
+#: `Name,address`: a row without a head.
+_ROW: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?[^\s,;|<>@]{1,64}@[\w.\-]{1,255}")
+#: What stands before a display name.
+_BEFORE_NAME: Final = re.compile(
+    r"[,;:>|(\[\t\n\"“”*=#•]|(?<=\s)(?:by|and|from|to|cc|with|--?)\s", re.IGNORECASE
+)
+_CREDIT: Final = re.compile(
+    r"^[ \t]*(?:#|//|;;|\*|__author__|dnl |%)[^\n]*\Z|\b(?:by|from|to|and|thanks|author)[ \t]+\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAILED: Final = re.compile(
+    r"(?:author|committer|commit|tagger|[\w-]{3,20}-by|from|to|b?cc|sender|reply-to|maintainer|"
+    r"contact|uploaders?|"
+    r"von|an|de|à|da|a|od|do|från|till|fra|til)[\"']?[ ]?:?[ \t]*[\"']?\Z",
+    re.IGNORECASE,
+)
+_TRAILER: Final = re.compile(
+    r"^[ \t>*#/+-]{0,12}(?:@author[ \t]+|(?:Author|Committer|Maintainer|Co-authored-by|"
+    r"Signed-off-by|Reviewed-by|"
+    r"Acked-by|Tested-by|Reported-by|Suggested-by|Helped-by|Approved-by|Merged-by|Requested-by|"
+    r"Mentored-by|"
+    r"Co-developed-by|Thanks-to|From|To|Cc|Bcc|Reply-To|Sender|Attn|Von|An|De|À|Da|Para|Van|Aan|"
+    r"Od|Do|Från|Till|"
+    r"Fra|Til|Από|Προς)[ \t]?:[ \t]{1,8})(?=[^\W\d_]|[\"'])",
+    re.MULTILINE,
+)
+
+_TITLES: Final = (
+    "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "miss", "mx.", "dr", "dr.", "prof", "prof.",
+    "professor", "doctor", "sir", "madam", "rev.", "hon.", "herr", "herrn", "frau", "fräulein",
+    "hr.", "fr.", "monsieur", "madame", "mademoiselle", "mme", "mme.", "mlle", "mlle.", "señor",
+    "señora", "señorita", "sr.", "sra.", "srta.", "sra", "doña", "signor", "signora", "signorina",
+    "sig.", "sig.ra", "sig.na", "dott.", "dott", "dott.ssa", "dottor", "dottoressa", "avv.", "ing.",
+    "mag.", "arch.", "dipl.-ing.", "senhor", "senhora", "dra.", "dª", "dhr.", "dhr", "mevr.",
+    "mevrouw", "meneer", "mw.", "pan", "pani", "pana", "panem", "paní", "pán", "fru", "fröken",
+    "frøken", "κ.", "κος", "κα", "κύριος", "κύριε", "κυρία", "κυρία.", "г-н", "г-жа", "господин",
+    "госпожа", "gospodin", "gospođa", "gospa", "domnul", "doamna", "dl.", "dna.", "úr",
+)  # fmt: skip
+_GREETINGS: Final = (
+    "dear", "hi", "hello", "hey", "good morning", "good afternoon", "good evening", "hallo",
+    "liebe", "lieber", "guten tag", "guten morgen", "sehr geehrter", "sehr geehrte", "moin",
+    "servus", "grüezi", "bonjour", "bonsoir", "salut", "cher", "chère", "hola", "estimado",
+    "estimada", "querido", "querida", "buenos días", "ciao", "caro", "cara", "gentile", "egregio",
+    "buongiorno", "olá", "prezado", "prezada", "bom dia", "beste", "geachte", "hej", "hejsan",
+    "kære", "kjære", "bästa", "hei", "cześć", "drogi", "droga", "szanowny", "szanowna", "ahoj",
+    "dobrý den", "vážený", "vážená", "milý", "milá", "kedves", "tisztelt", "szia", "bună", "dragă",
+    "stimate", "stimată", "γεια σου", "αγαπητέ", "αγαπητή", "αγαπητό", "здравей", "здравейте",
+    "уважаеми", "dragi", "draga", "pozdravljeni", "tere", "labas", "sveiki",
+)  # fmt: skip
+#: Words that introduce somebody: whoever follows is one.
+_INTRODUCTIONS: Final = (
+    "my name is", "name is", "i am called", "they call me", "ich heiße", "ich heisse",
+    "mein name ist", "je m'appelle", "je m’appelle", "mon nom est", "me llamo", "mi nombre es",
+    "mi chiamo", "il mio nome è", "chamo-me", "me chamo", "o meu nome é", "meu nome é", "ik heet",
+    "mijn naam is", "nazywam się", "mam na imię", "jag heter", "mitt namn är", "jeg heter",
+    "jeg hedder", "mit navn er", "nimeni on", "jmenuji se", "volám sa", "a nevem",
+    "numele meu este", "mă numesc", "με λένε", "ονομάζομαι", "меня зовут", "казвам се", "zovem se",
+    "ime mi je", "minu nimi on", "mano vardas",
+)  # fmt: skip
+#: Words behind which often somebody is named; only names with a known first name count.
+_MENTIONS: Final = (
+    "i am", "i'm", "i’m", "this is", "contact", "customer", "client", "patient", "employee",
+    "colleague", "spoke to", "spoke with", "spoke to", "talk to", "talked to", "meeting with",
+    "met with", "assigned to", "signed by", "reported by", "approved by", "ask", "ping", "call",
+    "email", "user", "caller", "passenger", "tenant", "member", "applicant", "attendee", "manager",
+    "born", "husband", "wife", "daughter", "son", "mother", "father", "witness", "ich bin", "kunde",
+    "kundin", "patientin", "kollege", "kollegin", "je suis", "le client", "la cliente",
+    "le patient", "soy", "el cliente", "la clienta", "el paciente", "sono", "il cliente",
+    "la cliente", "il paziente", "sou", "o cliente", "ik ben", "de klant", "jestem", "klient",
+    "jag är", "kunden", "jeg er", "olen", "jsem", "είμαι", "ο πελάτης", "η πελάτισσα",
+)  # fmt: skip
+#: Words behind which somebody is named whenever two words have the shape of it.
+_PARTIES: Final = (
+    "customer", "client", "patient", "declined for", "registered to", "belongs to", "issued to",
+    "billed to", "shipped to", "account holder", "cardholder", "on behalf of", "policyholder",
+    "kunde", "kundin", "patientin", "le client", "la cliente", "el cliente", "la clienta",
+    "il cliente", "de klant", "o cliente",
+)  # fmt: skip
+#: Lines that end a letter; the name stands on the next line, or behind a comma.
+_CLOSINGS: Final = (
+    "regards", "best", "sincerely", "yours", "cheers", "thanks", "thank you", "cordially", "warmly",
+    "grüßen", "grüße", "gruß", "cordialement", "salutations", "saludos", "atentamente", "un saludo",
+    "cordiali saluti", "saluti", "distinti saluti", "atenciosamente", "cumprimentos", "groet",
+    "groeten", "pozdrawiam", "poważaniem", "hälsningar", "hilsen", "terveisin", "pozdravem",
+    "üdvözlettel", "cu stima", "με εκτίμηση", "поздрави",
+)  # fmt: skip
+
+
+_TITLE_WORDS: Final = frozenset(_TITLES)
+
+
+class _Cue(Enum):
+    TITLE = 1
+    GREETING = 2
+    INTRODUCTION = 3
+    MENTION = 4
+    CLOSING = 5
+    PARTY = 6
+
+
+_CUES: Final = {
+    **dict.fromkeys(_MENTIONS, _Cue.MENTION),
+    **dict.fromkeys(_PARTIES, _Cue.PARTY),
+    **dict.fromkeys(_CLOSINGS, _Cue.CLOSING),
+    **dict.fromkeys(_INTRODUCTIONS, _Cue.INTRODUCTION),
+    **dict.fromkeys(_GREETINGS, _Cue.GREETING),
+    **dict.fromkeys(_TITLES, _Cue.TITLE),
+}
+#: Behind a blank or at a line's beginning only: `for` in `before` is not looked at.
+_CUE_NAMES: Final = tuple(_CUES)
+_CUE_SEARCH: Final = AhoCorasick(_CUE_NAMES, matchkind=MatchKind.LeftmostLongest)
+_AFTER_GREETING: Final = re.compile(r"[ ]?(?:[,!:;–—-]|\.(?!\w)|\r?\n|\Z)")
+_AFTER_CLOSING: Final = re.compile(r"[,.!]?[ \t]*(?:\r?\n){1,2}[ \t>]*|,[ ]")
+_AFTER_SIGNATURE: Final = re.compile(r"[ \t]*(?:[,|(]|\r?\n|\Z)")
+_PERSONAL: Final = re.compile(
+    r"e-?mail|phone|mobile|\btel\b|iban|address|birth|\bdob\b|\bssn\b|gender|surname|\bage\b|"
+    r"customer|patient|"
+    r"telefon|adresse|geburt|téléphone|teléfono|telefono|indirizzo|adres|τηλέφωνο",
+    re.IGNORECASE,
+)
+_NEIGHBORHOOD: Final = 160
+#: Between the name of a field and its value.
+_GLUE: Final = re.compile(
+    r"(?P<close>\\{0,7}[\"'`]|</?\w{1,12}>|\*\*)?[ \t]{0,3}(?:[:=]|=>|\||"
+    r"</?\w{1,12}>)(?:\*\*)?[ \t]{0,8}"
+    r"(?P<quote>\\{0,7}[\"'`])?(?:<\w{1,12}>)?"
+)
+_END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\s[–—-]\s)")
+
+
+class PeopleRule(Rule):
+    """Finds the names of people."""
+
+    KINDS: ClassVar = ("NAME",)
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+
+    def spans(self, source: Source) -> Iterator[Span]:
+        """Look behind fields, titles, greetings and introductions, and before addresses."""
+        text = source.text
+        if "@" in text or HIDDEN in text:
+            yield from _mailed(text)
+        yield from _trailers(text)
+        yield from _fields(source)
+        yield from _cued(source)
+
+    def value_spans(self, key: str, value: str, *, beside: str = "") -> Iterator[Span]:
+        """The whole `value` when `key` is the name of a person's field."""
+        if not 2 <= len(value) <= _LONGEST:
+            return
+        for label in _FIELDS.find(Source(key[-_LONGEST:])):
+            place = _PLACES[label.values[0].rule]
+            if label.end == len(key[-_LONGEST:]) and _is_name(value, place, beside=beside):
+                yield Span(0, len(value), "NAME", 0.8, "field")
+                return
+
+
+def _person(text: str, at: int, limit: int) -> list[tuple[int, int]]:
+    """The words from `at` on that have the shape of a name's parts."""
+    parts: list[tuple[int, int]] = []
+    good = 0
+    while len(parts) < _WORDS_MOST:
+        match = _WORD.match(text, at, limit)
+        if match is None:
+            break
+        word, end = match.group(), match.end()
+        after = text[end : end + 1]
+        if after and (
+            after.isdigit()
+            or after in "_@\\"
+            or (after == "." and text[end + 1 : end + 2].isalnum())
+        ):
+            break
+        stop = word.endswith(".") and not (len(word) == 2 or word.lower() in _ABBREVIATED)
+        bare = word.rstrip(".") if stop else word
+        if word[0].isupper() and _has_shape(bare):
+            if bare.lower().rstrip(".") in _NO_NAME or bare.lower() in TRADE:
+                return []
+            parts.append((at, at + len(bare)))
+            good = len(parts)
+        elif parts and word in _PARTICLES:
+            parts.append((at, end))
+        else:
+            break
+        if stop or text[end : end + 1] not in (" ", "\u00a0"):
+            break
+        at = end + 1
+    parts = parts[:good]
+    while parts and text[parts[0][0] : parts[0][1]].lower() in _TITLE_WORDS:
+        del parts[0]
+    return parts
+
+
+def _has_shape(word: str) -> bool:
+    """`Jane`, `O'Neil`, `McKay`, `Jean-Luc`, `J.`, `DOE`; not `camelCase`, `HTTPServer`."""
+    if len(word) <= 2:
+        return True
+    if word.isupper():
+        return len(word) <= 14
+    for part in re.split(r"['’ʼ\-]", word):
+        inner = part[1:]
+        if (
+            inner
+            and not inner.islower()
+            and not re.match(r"(?:Mc|Mac|De|Di|Fitz|Van|La|Le)[^\W\d_]", part)
+        ):
+            return False
+    return True
+
+
+def _known(text: str, parts: list[tuple[int, int]]) -> bool:
+    """Whether the first word is a first name people bear."""
+    first = text[parts[0][0] : parts[0][1]].lower()
+    return first in GIVEN or any(
+        piece in GIVEN for piece in re.split(r"[-'’]", first) if len(piece) > 2
+    )
+
+
+def _unusual(text: str, parts: list[tuple[int, int]]) -> bool:
+    """No word of them begins sentences or is one of the trade."""
+    return not any(text[a:b].lower() in COMMON for a, b in parts)
+
+
+def _is_name(value: str, place: Place, *, beside: str) -> bool:
+    """Whether all of `value` is the name of a person."""
+    written = value.strip()
+    if "," in written:  # `Doe, Jane`
+        last, _, first = written.partition(",")
+        written = f"{first.strip()} {last.strip()}" if first.strip() else last
+    parts = _person(written, 0, len(written))
+    if not parts or parts[-1][1] < len(written.rstrip(".")):
+        return False
+    full = [part for part in parts if part[1] - part[0] > 2 and written[part[0]].isupper()]
+    if not full:
+        return False
+    if place is Place.FIELD:
+        return _unusual(written, parts) or len(parts) > 1 or _known(written, parts)
+    if len(parts) < 2 or written.isupper():
+        return (
+            place is Place.ROLE
+            and _known(written, parts)
+            and len(parts) >= 1
+            and not written.isupper()
+        )
+    if place is Place.ROLE:
+        return _unusual(written, parts) or _known(written, parts)
+    return _known(written, parts) or (
+        _unusual(written, parts) and _PERSONAL.search(beside) is not None
+    )
+
+
+def _fields(source: Source) -> Iterator[Span]:
+    text = source.text
+    labels: list[Label] = []
+    for label in _FIELDS.find(source):
+        labels.append(label)
+        if text[max(0, label.start - 5) : label.start].lower() == "into ":
+            labels.pop()  # the name of a table
+        if (
+            text[label.end : label.end + 1] in ("_", "-")
+            or text[label.start - 1 : label.start] == "$"
+        ):
+            continue
+        glue = _GLUE.match(text, label.end)
+        element = (
+            text.startswith(">", label.end)
+            and text[max(0, label.start - 16) : label.start].find("<") >= 0
+        )
+        if glue is None and not element:
+            continue
+        at = label.end + 1 if glue is None else glue.end()
+        quote = None if glue is None else glue["quote"]
+        span = _value_span(text, at, quote)
+        if span is None:
+            continue
+        place = _PLACES[label.values[0].rule]
+        beside = (
+            text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
+        )
+        if _is_name(text[span[0] : span[1]], place, beside=beside):
+            yield Span(*span, "NAME", 0.8, "field")
+    if labels and ("\n" in text or "values" in source.folded):
+        yield from _columns(text, labels)
+
+
+def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None:
+    if quote:
+        end = text.find(quote, at, at + _LONGEST)
+        return (at, end) if end > at and "\n" not in text[at:end] else None
+    parts = _person(text, at, min(len(text), at + _LONGEST))
+    if not parts:
+        return None
+    if text.startswith(", ", parts[-1][1]):  # `Doe, Jane`
+        first = _person(text, parts[-1][1] + 2, min(len(text), at + _LONGEST))
+        if first and _END_OF_VALUE.match(text, first[-1][1]):
+            return at, first[-1][1]
+    return (parts[0][0], parts[-1][1]) if _END_OF_VALUE.match(text, parts[-1][1]) else None
+
+
+def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
+    for value, start, end in columns(text, labels):
+        cell = text[start:end]
+        if 2 <= len(cell) <= _LONGEST and _is_name(cell, _PLACES[value.rule], beside="email"):
+            yield Span(start, end, "NAME", 0.75, "column")
+
+
+def _mailed(text: str) -> Iterator[Span]:
+    """`Name <address>`, `Name (address)`, `address (Name)`, `Name,address`."""
+    for address in _ANGLED.finditer(text):
+        span = _before(text, address.start())
+        if span is not None:
+            yield Span(*span, "NAME", 0.85, "mailed")
+    for address in _BEHIND.finditer(text):
+        parts = _person(text, address.end(), address.end() + _LONGEST)
+        if (
+            parts
+            and text[parts[-1][1] : parts[-1][1] + 1] == ")"
+            and (len(parts) > 1 or _known(text, parts))
+        ):
+            yield Span(address.end(), parts[-1][1], "NAME", 0.8, "mailed")
+    for row in _ROW.finditer(text):
+        line = text.rfind("\n", max(0, row.start() - _LONGEST), row.start()) + 1
+        start = max(
+            line, text.rfind(",", line, row.start()) + 1, text.rfind(";", line, row.start()) + 1
+        )
+        while start < row.start() and text[start] in " \"'|\t>":
+            start += 1
+        parts = _person(text, start, row.start())
+        if (
+            len(parts) > 1
+            and parts[-1][1] == row.start()
+            and (_known(text, parts) or _unusual(text, parts))
+        ):
+            yield Span(start, row.start(), "NAME", 0.75, "row")
+
+
+def _before(text: str, end: int) -> tuple[int, int] | None:
+    """The name that ends right before `end`."""
+    floor = max(0, end - _LONGEST)
+    start = floor
+    quoted = text[end - 1 : end] in ('"', "'", "”")
+    stop = end - 1 if quoted else end
+    if quoted:
+        opening = (
+            text.rfind(text[stop], floor, stop)
+            if text[stop] != "”"
+            else text.rfind("“", floor, stop)
+        )
+        if opening < 0:
+            return None
+        start = opening + 1
+        return (start, stop) if _is_name(text[start:stop], Place.ROLE, beside="") else None
+    for sign in _BEFORE_NAME.finditer(text, floor, stop):
+        start = sign.end()
+    if _CREDIT.search(text, floor, start):
+        return None  # whoever wrote a piece of code says so in it
+    while start < stop and text[start] in " \t":
+        start += 1
+    name = text[start:stop]
+    if _is_name(name, Place.ROLE, beside=""):
+        return start, stop
+    parts = _person(text, start, stop)
+    if len(parts) == 1 and parts[0][1] == stop and _MAILED.search(text, floor, start):
+        return start, stop  # `From: Jane <…>`
+    return None
+
+
+def _trailers(text: str) -> Iterator[Span]:
+    """`Reviewed-by: Jane Doe`, without an address too."""
+    if ":" not in text and "@author" not in text:
+        return
+    for trailer in _TRAILER.finditer(text):
+        at = trailer.end()
+        at += text[at : at + 1] in ("'", '"')
+        parts = _person(text, at, min(len(text), at + _LONGEST))
+        if len(parts) < 2 or not _unusual(text, parts) or trailer.group().lstrip()[0] in "#/":
+            continue
+        tagged = trailer.group().strip().endswith("author")
+        if not (tagged or _END_OF_VALUE.match(text, parts[-1][1])):
+            continue
+        if "-by" in trailer.group() or "uthor" in trailer.group() or _known(text, parts):
+            yield Span(at, parts[-1][1], "NAME", 0.8, "trailer")
+
+
+def _cued(source: Source) -> Iterator[Span]:
+    text = source.text
+    for index, at, end in _CUE_SEARCH.find_matches_as_indexes(source.folded):
+        cue = _CUES[_CUE_NAMES[index]]
+        if cue is _Cue.CLOSING or _CUE_NAMES[index] in _CLOSINGS:
+            yield from _signature(text, at, end)
+        if text[end : end + 1] != " " or not text[end + 1 : end + 2].isupper():
+            continue
+        before = text[at - 1 : at]
+        if before and (before.isalnum() or before in "_./@$"):
+            continue
+        parts = _person(text, end + 1, min(len(text), end + 1 + _LONGEST))
+        if parts and _is_told(text, cue, at, parts, _CUE_NAMES[index]):
+            yield Span(parts[0][0], parts[-1][1], "NAME", 0.75, cue.name.lower())
+
+
+def _is_told(text: str, cue: _Cue, at: int, parts: list[tuple[int, int]], written: str) -> bool:
+    end = parts[-1][1]
+    if cue is _Cue.TITLE:
+        capital = text[at].isupper()
+        return (
+            capital and (end - parts[0][0] > 2) and (_unusual(text, parts) or _known(text, parts))
+        )
+    if cue is _Cue.GREETING:
+        if not _AFTER_GREETING.match(text, end):
+            return False
+        return _known(text, parts) or (
+            _unusual(text, parts) and text[at].isupper() and _begins_line(text, at)
+        )
+    if cue is _Cue.INTRODUCTION:
+        return _known(text, parts) or _unusual(text, parts)
+    if len(parts) < 2 or not _unusual(text, parts[1:]):
+        return False
+    return _known(text, parts) or (cue is _Cue.PARTY and _unusual(text, parts))
+
+
+def _begins_line(text: str, at: int) -> bool:
+    line = text.rfind("\n", max(0, at - 12), at) + 1
+    return not text[line:at].strip(" \t>\"'*_") if line or at <= 12 else False
+
+
+def _signature(text: str, at: int, end: int) -> Iterator[Span]:
+    """`Kind regards,⏎Jane Doe`"""
+    if text[at - 1 : at].isalnum():
+        return
+    gap = _AFTER_CLOSING.match(text, end)
+    if gap is None:
+        return
+    parts = _person(text, gap.end(), min(len(text), gap.end() + _LONGEST))
+    if not parts or len(parts) > 4 or not _AFTER_SIGNATURE.match(text, parts[-1][1]):
+        return
+    if _known(text, parts) or (len(parts) > 1 and _unusual(text, parts) and "\n" in gap.group()):
+        yield Span(parts[0][0], parts[-1][1], "NAME", 0.7, "signature")
