@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Two cores is the machine we promise to fit; more only help.
 WORKERS ?= 2
 
-.PHONY: help install demo test lint types check bench lock clean
+.PHONY: help install demo test lint types check bench quality lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test: lint types ## lint, types and every test, with coverage
 
 bench: install ## speed and size, as ratios against a peer in the same run
 	@$(BIN)/python -m pytest -m bench -p no:xdist -p no:cacheprovider -s -q tests/bench $(ARGS)
+
+quality: install ## what the rules find and hit in vain, beside stock Presidio
+	@$(BIN)/python tests/bench/quality.py
 
 lock: ## renew the two lock files (needs uv on PATH)
 	@uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -q pyproject.toml -o deploy/requirements/run.txt
