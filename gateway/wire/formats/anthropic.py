@@ -94,6 +94,9 @@ _TAG_WORDS: Final = BLOCK_TYPES | words(
     char_location page_location content_block_location search_result_location
     web_search_result_location input_tokens tool_uses thinking_turns anthropic
     text/plain text/csv text/html text/markdown application/json application/pdf
+    all between_tools billing_policy continue create except only summarize tokens tool_definition
+    mcp_tool_reference mcp_toolset_reference tool_search_tool_bm25 tool_search_tool_regex
+    tab_opened download_started download_completed download_failed
     image/png image/jpeg image/gif image/webp
     """
 )
@@ -113,26 +116,30 @@ _FIELDS: Final = words(
     """
     active advisor allowed_callers allowed_domains allowed_tools authorization_token betas
     bill_to billing_policy block_binding blocked_domains budget_tokens cache_control caching
-    caller citations cited_text city clear_at clear_at_least clear_tool_inputs code compaction
-    configs container content context context_management country custom data default_config
-    defer_loading definition description diagnostics disable_parallel_tool_use display
-    display_height_px display_number display_width_px document_index document_title download_id
-    eager_input_streaming edits effort enable_zoom enabled encrypted_content encrypted_index
-    encrypted_stdout end_block_index end_char_index end_page_number error error_code
-    error_message exclude_tools fallback_credit_token fallbacks file_id file_type filename
-    format id inference_geo input input_examples input_schema instructions is_error
-    is_file_update keep lines max_characters max_content_tokens max_tokens max_uses
-    mcp_server_name mcp_servers media_type messages metadata mode model name new_lines new_start
-    num_lines old_lines old_start output_config oversized_image page_age path
-    pause_after_compaction prefill prefix_mismatch_behavior previous_message_id region remaining
-    response_inclusion retrieved_at return_code role schema search_result_index server_name
-    service_tier signature size_bytes skill_id skills source speed start_block_index
-    start_char_index start_line start_page_number state_changes stderr stdout stop_reason
-    stop_sequences stream strict system tab_id tabs task_budget temperature text thinking thread
-    timezone title to token tool tool_changes tool_choice tool_configuration tool_id tool_name
-    tool_references tool_use_id tools toolset_name top_k top_p total total_lines transformations
-    trigger ttl type url use_citations user_id user_location user_profile_id value version
-    workspace_id
+    caller citations cited_text city clear_at clear_at_least clear_tool_inputs client_tool_results
+    close_tab code compaction configs container content context context_management country
+    cursor_position custom data default_config defer_loading definition description diagnostics
+    disable_parallel_tool_use display display_height_px display_number display_width_px
+    document_index document_title double_click download_id eager_input_streaming edits effort
+    enable_zoom enabled encrypted_content encrypted_index encrypted_stdout end_block_index
+    end_char_index end_page_number error error_code error_message exclude_tools
+    fallback_credit_token fallbacks file_id file_type file_upload filename find form_input format
+    from get_page_text hold_key hover id inference_geo input input_examples input_schema
+    instructions is_error is_file_update javascript_exec keep left_click left_click_drag
+    left_mouse_down left_mouse_up lines list_tabs max_characters max_content_tokens max_tokens
+    max_uses mcp_server_name mcp_servers media_type messages metadata middle_click mode model
+    mouse_move name navigate new_lines new_start new_tab num_lines old_lines old_start
+    output_config oversized_image page_age path pause_after_compaction prefill
+    prefix_mismatch_behavior previous_message_id read_console read_network read_page region
+    remaining response_inclusion retrieved_at return_code right_click role schema screenshot
+    scroll scroll_to search_result_index server_name server_tool_results service_tier signature
+    size_bytes skill_id skills source speed start_block_index start_char_index start_line
+    start_page_number state_changes stderr stdout stop_reason stop_sequences stream strict
+    switch_tab system tab_id tabs task_budget temperature text thinking thread timezone title to
+    token tool tool_changes tool_choice tool_configuration tool_id tool_name tool_references
+    tool_use_id tools toolset_name top_k top_p total total_lines transformations trigger
+    triple_click ttl type url url_sources use_cache use_citations user_id user_input user_location
+    user_profile_id value version wait workspace_id zoom
     """
 )
 
