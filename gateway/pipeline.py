@@ -51,7 +51,7 @@ from shared.ledger import Receipt
 
 #: Headers that change what the provider does. One that holds a protected value refuses the call;
 #: any other is left out, because clients send ids there that only look like such a value.
-API_HEADERS: Final = ("anthropic-", "openai-beta")
+API_HEADERS: Final = ("anthropic-", "openai-beta", "x-amzn-bedrock-")
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NOBODY: Final = Scope("", "")
 #: Scan failures that the same call may survive a moment later.

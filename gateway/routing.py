@@ -42,7 +42,7 @@ _API_WORDS: Final = words(
     compact deployments hello event_logging generate tags show embed results organizations
     fine_tuning vector_stores skills containers v1beta1 projects locations publishers google
     anthropic predict content parts complete results ps version tokenize model invoke converse
-    invoke-with-response-stream converse-stream
+    invoke-with-response-stream converse-stream count-tokens pull push create copy delete blobs
     """
 )
 _MAX_SEGMENTS: Final = 8
@@ -54,6 +54,9 @@ _OPENAI_HEADS: Final = words(
     """
 )
 _ANTHROPIC_HEADS: Final = words("messages complete skills organizations")
+_OLLAMA_CALLS: Final = words(
+    "generate chat embed embeddings tags ps show version pull push create copy delete blobs"
+)
 
 _SUPPORTED: Final = (
     "`sphragis coverage --routes` lists the calls this gateway forwards, with or without an "
@@ -259,7 +262,7 @@ def _route(method: str, rest: str, query: str, headers: Mapping[str, str], role:
     node, params = found
     if method not in node.entries:
         allowed = " or ".join(sorted(node.entries))
-        some = next(iter(node.entries.values()))[0]
+        some = _choose(next(iter(node.entries.values())), headers, query)
         raise _NotForwarded(
             RefusalCode.METHOD,
             f"This method is not supported on {_shown(some.call)}; use {allowed}. {_SUPPORTED}",
@@ -428,6 +431,10 @@ def _family(path: str, headers: Mapping[str, str]) -> Family:
     is_gemini = segments[:1] in (["v1beta"], ["v1alpha"]) or any(
         ":" in part for part in segments[-1:]
     )
+    if segments[:1] == ["model"]:
+        return Family.BEDROCK
+    if head == "api" and segments[1:2] and segments[1] in _OLLAMA_CALLS:
+        return Family.OLLAMA
     if is_gemini and head != "openai":
         return Family.GEMINI
     if "anthropic-version" in headers or head in _ANTHROPIC_HEADS:

@@ -25,17 +25,17 @@ from shared import __version__
 #: reference; their values are scanned like text. Anything else stays here.
 REQUEST_HEADERS: Final = re.compile(
     r"accept|user-agent|x-app|idempotency-key|x-client-request-id|x-claude-code-session-id"
-    r"|anthropic-(?:version|beta|dangerous-direct-browser-access)|x-stainless-[a-z-]+"
+    r"|anthropic-(?:version|beta|workspace-id|dangerous-direct-browser-access)|x-stainless-[a-z-]+"
     r"|openai-(?:organization|project|beta)|originator|version|session-id|session_id|thread-id"
     r"|x-session-id|x-codex-[a-z-]+|conversation_id|x-goog-(?:api-client|user-project)"
-    r"|x-ms-client-request-id|http-referer|x-title"
+    r"|x-ms-client-request-id|http-referer|x-title|x-amzn-bedrock-[a-z-]+"
 )
 #: Provider headers that go to the client.
 RESPONSE_HEADERS: Final = re.compile(
     r"content-type|request-id|x-request-id|retry-after|retry-after-ms|x-should-retry"
     r"|anthropic-ratelimit-[a-z0-9-]+|anthropic-(?:organization-id|priority-[a-z-]+)"
     r"|openai-(?:processing-ms|organization|version|model)|x-ratelimit-[a-z0-9-]+"
-    r"|x-amzn-requestid|x-amzn-bedrock-[a-z-]+|x-ms-region|apim-request-id"
+    r"|x-amzn-requestid|x-amzn-errortype|x-amzn-bedrock-[a-z-]+|x-ms-region|apim-request-id"
 )
 #: Longest header value passed on: the longest seen is 748 bytes (contracts/clients.md section 3).
 MAX_HEADER: Final = 8 << 10
