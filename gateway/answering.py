@@ -19,7 +19,7 @@ from gateway.redaction.stand_ins import Shapes
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
 from gateway.wire.base import ignore_signed
-from gateway.wire.body import JSON
+from gateway.wire.body import ANYTHING, JSON
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
 #: the work (about 1 ms at 100 MB/s).
@@ -73,8 +73,10 @@ class Restoring:
 
 async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> bytes:
     """Return the restored body of an answer; an error may always be JSON. Raises UpstreamFailed."""
-    readable = answer.media_type in format_.answer_types or (
-        answer.status >= 400 and answer.media_type == JSON
+    readable = (
+        answer.media_type in format_.answer_types
+        or ANYTHING in format_.answer_types
+        or (answer.status >= 400 and answer.media_type == JSON)
     )
     if not readable:
         data = await answer.whole()

@@ -9,6 +9,9 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+import brotli
+import zstandard
+
 from gateway.redaction.job import ScanRefused
 
 #: Largest decoded body (contracts/gateway.md section 3.2).
@@ -17,6 +20,12 @@ MAX_BODY: Final = 64 * 1024 * 1024
 #: Encodings may be stacked; nobody sends more than two.
 _MAX_LAYERS: Final = 2
 _GZIP: Final = 16 + zlib.MAX_WBITS
+#: Bytes taken out of a brotli stream at once.
+_PIECE: Final = 1 << 20
+#: Bytes put into a zstd stream at once; a block makes at most 128 KiB of as little as 4 bytes.
+_ZSTD_STEP: Final = 1 << 8
+#: Largest zstd window: what decoders must support (RFC 8878 section 3.1.1.1.2).
+_WINDOW: Final = 8 << 20
 
 
 def decode_body(body: bytes, content_encoding: str, *, limit: int = MAX_BODY) -> bytes:
@@ -35,11 +44,15 @@ def decode_body(body: bytes, content_encoding: str, *, limit: int = MAX_BODY) ->
         elif name == "deflate":
             # RFC 9110 means the zlib format; some clients send the bare stream.
             body = _inflate(body, (zlib.MAX_WBITS, -zlib.MAX_WBITS), limit)
+        elif name == "br":
+            body = _brotli(body, limit)
+        elif name in ("zstd", "zst"):
+            body = _zstd(body, limit)
         else:
             raise ScanRefused(
                 "unsupported_encoding",
                 f"The body's content encoding{f' {name}' if name in _NAMED else ''} cannot be read "
-                "here; send it uncompressed, or with gzip or deflate.",
+                "here; send it uncompressed, or with gzip, deflate, br or zstd.",
             )
     return body
 
@@ -75,6 +88,53 @@ def _inflate_as(body: bytes, wbits: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
+def _brotli(body: bytes, limit: int) -> bytes:
+    inflater = brotli.Decompressor()
+    parts: list[bytes] = []
+    size = 0
+    rest = body
+    try:
+        while not inflater.is_finished():
+            part = inflater.process(rest, output_buffer_limit=_PIECE)
+            rest = b""
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            if not part and not inflater.is_finished() and inflater.can_accept_more_data():
+                raise _damaged()  # it wants more, and there is none
+            parts.append(part)
+    except brotli.error:
+        # Bytes behind the end are an error too: the provider might read them.
+        raise _damaged() from None
+    return b"".join(parts)
+
+
+def _zstd(body: bytes, limit: int) -> bytes:
+    """A zstd body may be several frames one after another (RFC 8878 section 3)."""
+    parts: list[bytes] = []
+    size = 0
+    rest = body
+    try:
+        while rest:
+            inflater = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+            for at in range(0, len(rest), _ZSTD_STEP):
+                part = inflater.decompress(rest[at : at + _ZSTD_STEP])
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+                if inflater.eof:
+                    rest = inflater.unused_data + rest[at + _ZSTD_STEP :]
+                    break
+            else:
+                raise _damaged()
+    except zstandard.ZstdError:
+        raise _damaged() from None
+    if not body:
+        raise _damaged()
+    return b"".join(parts)
+
+
 def _damaged() -> ScanRefused:
     return ScanRefused(
         "bad_encoding",
@@ -91,4 +151,4 @@ def _too_large(limit: int) -> ScanRefused:
 
 
 #: Encodings that exist and may be named to the client; any other text is its own.
-_NAMED: Final = frozenset({"br", "zstd", "compress", "x-compress", "aws-chunked", "lz4", "snappy"})
+_NAMED: Final = frozenset({"compress", "x-compress", "aws-chunked", "lz4", "snappy"})

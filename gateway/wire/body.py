@@ -33,6 +33,8 @@ from gateway.wire.walk import restore_free
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
+#: In `answer_types`: the answer may be of any media type.
+ANYTHING: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class WireFormat(ABC):
     """One provider format; see the members. Documents are what `strictjson.loads` returns."""
 
     #: Whose error shape this is.
-    family: ClassVar[Family]
+    family: Family
     #: Media types a request body may be declared as; empty when there is no body.
     request_types: ClassVar[frozenset[str]] = frozenset((JSON,))
     #: Media types of a whole answer that can be restored.

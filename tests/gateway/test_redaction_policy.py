@@ -9,7 +9,9 @@ import re
 import zlib
 from pathlib import Path
 
+import brotli
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stdnum import luhn
@@ -213,6 +215,10 @@ def test_the_cache_is_bounded_and_holds_no_value() -> None:
         ("deflate", lambda b: zlib.compressobj(wbits=-15).compress(b) + b""),
         ("gzip, deflate", lambda b: zlib.compress(gzip.compress(b))),
         ("gzip", lambda b: gzip.compress(b[:3]) + gzip.compress(b[3:])),
+        ("br", brotli.compress),
+        ("zstd", zstandard.compress),
+        ("zstd", lambda b: zstandard.compress(b[:3]) + zstandard.compress(b[3:])),
+        ("gzip, zstd", lambda b: zstandard.compress(gzip.compress(b))),
     ],
 )
 def test_bodies_are_decoded(encoding: str, encode: object) -> None:
@@ -228,8 +234,17 @@ def test_bodies_are_decoded(encoding: str, encode: object) -> None:
 @pytest.mark.parametrize(
     ("body", "encoding", "code"),
     [
-        (b"x", "br", "unsupported_encoding"),
-        (b"x", "zstd", "unsupported_encoding"),
+        (b"x", "compress", "unsupported_encoding"),
+        (b"x", "br", "bad_encoding"),
+        (b"", "br", "bad_encoding"),
+        (brotli.compress(b"x" * 99)[:-3], "br", "bad_encoding"),
+        (brotli.compress(b"x" * 99) + b"tail", "br", "bad_encoding"),
+        (brotli.compress(bytes(2_000_000)), "br", "body_too_large"),
+        (b"x", "zstd", "bad_encoding"),
+        (b"", "zstd", "bad_encoding"),
+        (zstandard.compress(b"x" * 99)[:-3], "zstd", "bad_encoding"),
+        (zstandard.compress(b"x" * 99) + b"tail", "zstd", "bad_encoding"),
+        (zstandard.compress(bytes(2_000_000)), "zstd", "body_too_large"),
         (b"x", "gzip, gzip, gzip", "unsupported_encoding"),
         (b"x", "gzip", "bad_encoding"),
         (b"", "gzip", "bad_encoding"),
