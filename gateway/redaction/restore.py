@@ -24,8 +24,8 @@ from gateway.redaction.tokens import TOKEN, TOKEN_BEGINNING
 
 Lookup = Callable[[str], str | None]
 
-#: A token with both brackets escaped, once, or as it is.
-_TOKENS: Final = re.compile(rf"(?<!\\)\\{TOKEN.pattern[:-2]}\\\]|{TOKEN.pattern}")
+#: A token, or one whose last bracket is escaped; beginning with a bracket, it is searched fast.
+_TOKENS: Final = re.compile(rf"{TOKEN.pattern[:-2]}\\?\]")
 #: What the beginning of an escaped one looks like, from its backslash on.
 _ESCAPED_BEGINNING: Final = re.compile(rf"\\{TOKEN_BEGINNING.pattern[:-2]}\\?\Z")
 
@@ -92,10 +92,15 @@ def _restored(text: str, start: int, end: int, lookup: Lookup, shapes: Shapes | 
     for match in _pattern(shapes).finditer(text, start):
         if match.end() > end:
             break
-        found = match.group()
-        value = lookup(f"{found[1:-2]}]" if found[0] == "\\" else found)
+        found, begins = match.group(), match.start()
+        if found[-2:] == "\\]":
+            begins -= 1
+            if not _is_escape(text, begins, start):
+                continue
+            found = f"{found[:-2]}]"
+        value = lookup(found)
         if value is not None:
-            parts += (text[at : match.start()], value)
+            parts += (text[at:begins], value)
             at = match.end()
     parts.append(text[at:end])
     return "".join(parts)

@@ -87,8 +87,6 @@ def _email(value: str, draw: _Digits) -> str | None:
     return f"user.{body}@example.{('com', 'org')[draw.below(2)]}"  # RFC 2606
 
 
-#: US area codes; with any of them, 555 0100 to 0199 is for fiction (ATIS-0300115).
-_AREAS: Final = ("202", "212", "303", "312", "404", "415", "503", "512", "617", "702", "808", "917")
 #: UK numbers for drama (Ofcom): area code, then what the fixed part is.
 _UK: Final = ("20 7946 0", "113 496 0", "117 496 0", "121 496 0", "131 496 0", "161 496 0")
 
@@ -98,7 +96,8 @@ def _phone(value: str, draw: _Digits) -> str | None:
     if value.startswith(("+44", "0044")) or (digits.startswith("0") and digits[:2] != "00"):
         country = "+44 " if value.startswith(("+", "00")) else "0"
         return f"{country}{_UK[draw.below(len(_UK))]}{draw.text(3)}"
-    area, line = _AREAS[draw.below(len(_AREAS))], f"01{draw.text(2)}"
+    # With any North American area code, 555 0100 to 0199 is for fiction (ATIS-0300115).
+    area, line = 200 + draw.below(800), f"01{draw.text(2)}"
     return f"+1 {area} 555 {line}" if value.startswith(("+", "00")) else f"{area}-555-{line}"
 
 

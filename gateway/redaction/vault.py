@@ -56,6 +56,10 @@ class Vault:
         keys = KeySource(keyfile, environ.get(KEY_VARIABLE), tuple(key_command))
         self._policy = policy
         self._off = policy is not None and policy.vault is VaultMode.OFF
+        #: Whether anything ever expires.
+        self._mortal = policy is not None and (
+            policy.ttl is not None or any(rule.ttl is not None for rule in policy.kinds.values())
+        )
         self._store = Store(path, keys, clock=clock)
         self._epoch_file = epoch_file(path)
         self._clock = clock
@@ -112,7 +116,7 @@ class Vault:
             return
         known = self._memory(owner).entries
         now = self._clock()
-        if any((e := known.get(token)) and e.until <= now for token in marks):
+        if self._mortal and any((e := known.get(token)) and e.until <= now for token in marks):
             await self._sweep()
             known = self._memory(owner).entries
         new = {
@@ -161,8 +165,8 @@ class Vault:
         self, owner: str, tokens: Iterable[str], *, scope: str, kinds: Mapping[str, str]
     ) -> set[str]:
         """Return those of `tokens` (met in a request) that the owner never introduced. A text that
-        only looks like a stand-in (`kinds` says of what) becomes the owner's own, so that nothing
-        else is hidden behind it later."""
+        looks like a stand-in (`kinds` says of what) is no probe: people write such values. It
+        becomes the owner's own, so that nothing else is hidden behind it later."""
         met = set(tokens)
         if self._off or not met:
             return set()
@@ -177,7 +181,7 @@ class Vault:
         self._memory(owner).entries.update(
             {t: self._known(k, None, "", now) for t, k in texts.items() if t not in stand_ins}
         )
-        return (unknown - texts.keys()) | stand_ins
+        return unknown - texts.keys()
 
     def contested(self, scope: str) -> dict[str, str]:
         """Return tokens of `scope` known to stand for a value that another one collided with, to

@@ -108,12 +108,14 @@ class VaultError(Exception):
 
 
 class TokenTaken(VaultError):
-    """A token is already another value's. `owners` maps it to that value's mark: scan again with it
-    in `ScanJob.taken`, and the new value gets another token."""
+    """A token is already another value's. `owners` maps it to that value's mark, `alike` all other
+    stand-ins of its kind to theirs: scan again with both in `ScanJob.taken`, and the new value gets
+    another token."""
 
-    def __init__(self, owners: dict[str, str]) -> None:
+    def __init__(self, owners: dict[str, str], alike: dict[str, str]) -> None:
         super().__init__("A token is already in use for another value; scan the call again.")
         self.owners = owners
+        self.alike = alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class Store:
         with self._writing() as connection:
             present, taken = self._compare(connection, owner, scope, new)
             if taken:
-                raise TokenTaken(taken | self._others_alike(connection, scope, taken, new))
+                raise TokenTaken(taken, self._others_alike(connection, scope, taken, new))
             now = int(self._clock())
             rows = [
                 {
@@ -464,9 +466,9 @@ class Store:
                 connection.execute(insert(_facts).values(name=_KEY_CHECK, value=check))
         self._use_key_of(check)
         if self._keys.place is KeyPlace.FILE and self._keys.next_file.exists():
-            with contextlib.suppress(VaultError):  # somebody is at it just now
-                with _only_one(self._path.with_name(f"{self._path.name}.rotate")):
-                    self._finish_rotation()
+            idle = contextlib.suppress(VaultError)  # else somebody is at it just now
+            with idle, _only_one(self._path.with_name(f"{self._path.name}.rotate")):
+                self._finish_rotation()
 
     def _use_key_of(self, check: bytes) -> None:
         """Have the key that opens `check`: the one we hold, or what its places hold by now. A kill,

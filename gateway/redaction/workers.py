@@ -264,7 +264,7 @@ async def scan_and_keep(pool: ScanPool, vault: Vault | None, job: ScanJob) -> Sc
                 job.whose, result.originals, result.marks, scope=job.scope, kinds=result.kinds
             )
         except TokenTaken as taken:
-            job = replace(job, taken=job.taken | taken.owners)
+            job = replace(job, taken=job.taken | taken.alike | taken.owners)
             continue
         if not result.met:
             return result

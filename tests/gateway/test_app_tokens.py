@@ -56,7 +56,7 @@ def shared(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 async def ask(
-    gateway: Gateway, role: str, content: str, *, stream: bool = False, **headers: str
+    gateway: Gateway, role: str, content: str, *, stream: bool = False, session: str = ""
 ) -> tuple[int, str]:
     """Send one prompt; return the status and the text of the answer (or the error)."""
     document = {
@@ -65,11 +65,11 @@ async def ask(
         "stream": stream,
         "messages": [{"role": "user", "content": content}],
     }
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    named = {"x-claude-code-session-id": session} if session else {}
     url = f"{gateway.url}/agent/{role}/v1/messages"
     async with (
-        aiohttp.ClientSession() as session,
-        session.post(url, json=document, headers=named) as answer,
+        aiohttp.ClientSession() as client,
+        client.post(url, json=document, headers=named) as answer,
     ):
         body = await answer.text()
     if not stream or answer.status != 200:
@@ -163,27 +163,26 @@ async def test_a_session_keeps_its_values_and_refuses_tokens_of_others(
 ) -> None:
     policy = "scope = 'session'\nforeign_tokens = 'refuse'\n" + KINDS
     with gateway_with(policy, provider, tmp_path) as gateway:
-        first = {"x_claude_code_session_id": "one"}
-        assert await ask(gateway, "r", f"mail {CANARY}", **first) == (
+        assert await ask(gateway, "r", f"mail {CANARY}", session="one") == (
             200,
             f"You said: mail {CANARY}",
         )
         (token,) = TOKEN.findall(upstream_text(provider))
-        assert await ask(gateway, "r", f"mail {token}", **first) == (
+        assert await ask(gateway, "r", f"mail {token}", session="one") == (
             200,
             f"You said: mail {CANARY}",
         )
         sent = len(provider.seen)
-        for headers in ({"x_claude_code_session_id": "two"}, {}):
-            status, said = await ask(gateway, "r", f"mail {token}", **headers)
+        for session in ("two", ""):
+            status, said = await ask(gateway, "r", f"mail {token}", session=session)
             assert status == 403
             assert "token" in said
-            status, said = await ask(gateway, "r", f"mail {token}", **headers)
+            status, said = await ask(gateway, "r", f"mail {token}", session=session)
             assert status == 403
         assert len(provider.seen) == sent
         denied = [r for r in gateway.records() if r["type"] == "deny"]
         assert denied[-1]["policy"]["rules"] == ["foreign_tokens"]
-        await ask(gateway, "r", f"mail {CANARY}", x_claude_code_session_id="two")
+        await ask(gateway, "r", f"mail {CANARY}", session="two")
         (other,) = TOKEN.findall(upstream_text(provider))
         assert other != token
 
