@@ -137,10 +137,11 @@ def test_silent_clients_cost_nobody_else_anything(rig: DeckRig) -> None:
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(rig.paths.socket))
         silent.append(connection)
-    begun = time.monotonic()
     assert rig.send(Verb.PING)["status"] == "ok"
-    assert time.monotonic() - begun < 2.0
-    silent[0].settimeout(8)
+    silent[0].setblocking(False)
+    with pytest.raises(BlockingIOError):
+        silent[0].recv(4096)  # answered before even the first silent one was given up
+    silent[0].settimeout(30)
     assert b"5 s" in silent[0].recv(4096)
     for connection in silent:
         connection.close()

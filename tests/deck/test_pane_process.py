@@ -137,10 +137,8 @@ async def test_a_large_paste_into_a_busy_raw_reader_loses_nothing(
     )
     await run.until(lambda: b"ready" in run.output)
     data = bytes(i * 7 % 251 for i in range(70_001))
-    started = time.monotonic()
     run.process.write(data)
-    assert time.monotonic() - started < 0.2
-    assert run.process.queued > 0
+    assert run.process.queued > 0  # it came back while the child was still asleep
     await run.ended()
     assert f"70001 {hashlib.sha256(data).hexdigest()}".encode() in run.output
 
@@ -292,13 +290,14 @@ async def test_pausing_stops_the_foreground_job_of_a_shell_too(runs: Callable[[]
 
 async def test_a_flood_leaves_the_loop_responsive(runs: Callable[[], Run]) -> None:
     floods = [await runs().spawn("yes") for _ in range(3)]
-    gaps = []
+    shares = []
     for _ in range(100):
-        before = time.monotonic()
+        before = sum(len(flood.output) for flood in floods)
         await asyncio.sleep(0.002)
-        gaps.append(time.monotonic() - before)
+        shares.append(sum(len(flood.output) for flood in floods) - before)
     assert all(len(f.output) > 50_000 for f in floods)
-    assert sorted(gaps)[94] < 0.1
+    # Between two turns of another task, each flood may take its drain budget a few times only.
+    assert sorted(shares)[94] < sum(shares) / 4
     for flood in floods:
         assert (await flood.process.stop(1)).survivors == ()
 

@@ -646,9 +646,7 @@ async def test_a_client_that_leaves_before_the_answer_is_noticed(
         )
         client.sendall(raw)
         assert await asyncio.to_thread(came.wait, 10)
-        began = time.monotonic()
     assert await asyncio.to_thread(gone.wait, 10)
-    assert time.monotonic() - began < 2.0
     seq = last(gateway, "request")["seq"]
     outcome = await asyncio.to_thread(gateway.outcome_of, seq)
     assert outcome["outcome"]["status"] == "client_abort"
