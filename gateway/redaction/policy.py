@@ -135,6 +135,8 @@ class Policy:
     recognizers: tuple[str, ...] = ()
     recognizers_file: Path | None = None
     ner: NameModel | None = None
+    #: Whether the package kingfisher-secret-scanner looks for secrets too.
+    second_opinion: bool = False
     #: Where relative paths of the file begin.
     directory: Path | None = None
     languages: tuple[str, ...] = ("en",)
@@ -190,6 +192,7 @@ _TOP: Final = frozenset(
         "recognizers",
         "recognizers_file",
         "ner",
+        "second_opinion",
         "languages",
         "scope",
         "foreign_tokens",
@@ -315,6 +318,7 @@ def parse_policy(
         recognizers=_strings(document.get("recognizers", []), "recognizers", source),
         recognizers_file=_path(document, "recognizers_file", "", source, directory),
         ner=_name_model(document.get("ner"), source, directory),
+        second_opinion=_second_opinion(document.get("second_opinion", False), source),
         directory=directory,
         languages=_languages(document.get("languages", ["en"]), source),
         scope=_choice(ScopeRule, document.get("scope", "role"), "scope", source),
@@ -326,6 +330,12 @@ def parse_policy(
     )
     _check_together(policy, source)
     return policy
+
+
+def _second_opinion(value: Any, source: str) -> bool:
+    if not isinstance(value, bool):
+        raise PolicyError(f"In the policy {source}, second_opinion must be true or false.")
+    return value
 
 
 def _check_together(policy: Policy, source: str) -> None:

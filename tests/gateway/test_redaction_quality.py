@@ -154,7 +154,7 @@ def test_importing_and_running_every_rule_never_reaches_for_the_network() -> Non
 
 
 SEEDS = sorted(
-    {literal for row in providers.TABLE for literal in row.literals}
+    {row.literals[0] for row in providers.TABLE}
     | set(names.HINTS)
     | {
         "@",
@@ -296,4 +296,5 @@ def test_many_tokens_among_many_values_cost_in_proportion(detector: Detector) ->
 def test_every_rule_family_is_in_the_engine() -> None:
     folder = Path(providers.__file__).parent
     modules = {path.stem for path in folder.glob("*.py") if "(Rule):" in path.read_text()}
+    modules.remove("second_opinion")  # only where a policy asks for it
     assert {rule.__module__.rpartition(".")[2] for rule in RULES} == modules

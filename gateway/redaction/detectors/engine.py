@@ -107,7 +107,18 @@ class Detector:
             self.version += f" {digest(policy)}"
         if policy.ner is not None:
             self._read_names(policy)
+        if policy.second_opinion:
+            self._ask_another(policy)
         self._policy = policy
+
+    def _ask_another(self, policy: Policy) -> None:
+        """Add the other scanner for secrets: it reads the text as it is."""
+        from gateway.redaction.detectors.second_opinion import SecondOpinionRule
+
+        rule = SecondOpinionRule(policy)
+        self._rules.append(rule)
+        self._reading.append(rule)
+        self.version += f" second-opinion {rule.package_version}"
 
     def _read_names(self, policy: Policy) -> None:
         """Add the rule that asks a language model: seconds and a hundred megabytes."""
