@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.redaction.lexicon import COMMON, GIVEN
-from gateway.redaction.prose import Word, begins_sentence, is_in_code, runs
+from gateway.redaction.prose import Word, begins_sentence, is_comment, is_in_code, runs
 from gateway.redaction.spans import Span
 
 
@@ -59,8 +59,8 @@ _INTRODUCES: Final = re.compile(
     |father|uncle|aunt|cousins?|boss|producers?|directors?|singers?|songwriters?|presidents?
     |chairman|chairwoman|ceo|cto|cfo|founders?|candidates?|applicants?|tenants?|guests?|members?
     |drivers?|passengers?|contacts?|assignees?|maintainers?|contributors?|committers?|researchers?
-    |professors?|officers?|agents?|consultants?|mr|mrs|ms|miss|dr|prof|sir|madam|herr|frau|monsieur
-    |madame|sig|signora?|don|do[nñ]a|se[nñ]ora?
+    |professors?|officers?|agents?|consultants?|sir|madam|herr|frau|monsieur|madame|signora?|don
+    |do[nñ]a|se[nñ]ora?
     |i\ am|i['’]m|my\ name\ is|name\ is|name['’]s|this\ is|calls?\ (?:me|him|her)|named?|called
     |named\ (?:him|her)|hi|hello|hey|dear|thanks|cheers|regards|sincerely|thank\ you
     |(?:written|directed|signed|approved|reviewed|reported|created|owned|sung|made)\ by
@@ -68,8 +68,11 @@ _INTRODUCES: Final = re.compile(
     |(?:spoke|talk|talked|speak|met|meet|chat|follow\ up|check)\ (?:to|with|up\ with)
     |meet|met|ask|asked
     |tell|told|emailed|cc|attn|attention|assigned\ to|on\ behalf\ of|declined\ for|under|starring
-    |invoice\ for|owned\ by|late|said|name\?
-    )\b[.,:]?[ \t]*(?:(?:and|the|our|my|\d+)[ \t]+)?["'“‘(<]?)\Z""",
+    |invoice\ for|late|said
+    )\b[,:]?[ \t]*
+    |\b(?:mr|mrs|ms|miss|dr|prof|sig|sr|sra)\b\.?[ \t]*
+    |\bname\?[ \t]+
+    )(?:(?:and|the|our|my|\d+)[ \t]+)?["'“‘(<]?\Z""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ACTS: Final = re.compile(
@@ -337,7 +340,7 @@ def _judged(line: str, group: Group, prose: bool, people: list[Entity]) -> Span 
     known = group.words[0].stem in GIVEN
     if len(group.words) > 1:
         uncommon = sum(word.stem not in COMMON for word in group.words)
-        if score and (uncommon or known):
+        if score and (known or introduced or acts or (uncommon and not is_comment(line))):
             return found(score, "model")
         if known and (uncommon or introduced):
             return found(_FIRST_NAME, "first name")
@@ -362,7 +365,9 @@ def _is_whole(line: str, group: Group, prose: bool) -> bool:
         word.stem in COMMON and word.stem not in GIVEN for word in group.words
     ):
         return False
-    return prose or (
+    if prose:
+        return not is_in_code(line)
+    return (
         _FIELD_BEGINS.search(line, 0, group.start) is not None
         and _FIELD_ENDS.match(line, group.end) is not None
     )

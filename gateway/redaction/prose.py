@@ -29,18 +29,25 @@ _STATEMENT: Final = re.compile(
     r"|from\s+[\w.]+\s+import\b|(?:if|elif|for|while|with|except|case)\b.*:\s*\Z)"
 )
 #: Indentation of code, or the sign of a comment.
-_IN_CODE: Final = re.compile(r"\s{4,}|\t|\s*(?:#|//|/\*|\*\s|--\s|;;|<!--|\"\"\"|''')")
+_IN_CODE: Final = re.compile(r"\s{4,}|\t")
 _COMMENT: Final = re.compile(
-    r"\s*(?:#|//|/\*|\*\s|--\s|;;|<!--|\"\"\"|'''|dnl\s|REM\s)|\s*__\w+__\s*="
+    r"\s*(?:#|//|/\*|--\s|;;|<!--|\"\"\"|'''|dnl\s|REM\s)|(?:    |\t)* \*\s|\s*__\w+__\s*="
 )
+#: A comment set in as lists of names are; a heading of Markdown has one blank.
+_SET_IN: Final = re.compile(r"\s*(?:#|//|\*)[#/*]*\s{2,}")
 #: Whose work a program is. Licenses ask for these lines to stay as they are, and they are public.
 _ATTRIBUTION: Final = re.compile(
     r"(?i:\b(?:copyright|author(?:s|ed)?|contribut\w+|credits?|maintain\w*|licen[cs]e\w*|based on"
     r"|adapted|inspired|derived|originally|courtesy|thanks to|patch(?:es)?|see:|rfc|pep|doi)\b"
-    r"|\(c\)|©)|(?<!reviewed )(?<!approved )(?<!reported )(?<!requested )(?<!assigned )"
-    r"(?<!signed )\bby [A-ZÀ-Þ]"
+    r"|\(c\)|©|__(?:author|credits|maintainer|contact)__)|\(from [A-Z]|\bwho (?:also )?wrote\b"
+    r"|(?<!reviewed )(?<!approved )(?<!reported )(?<!requested )(?<!assigned )(?<!signed )"
+    r"\b[Bb]y [A-ZÀ-Þ]"
 )
-_WRITTEN_BY: Final = re.compile(r"(?:Written|Contributed|Created|Copyright|Adapted) (?:by|\(c\)) ")
+#: The same in the texts of programs, which stand there without a sign of their own.
+_WRITTEN: Final = re.compile(
+    r"\s*(?:Written|Contributed|Cloned|Copyright|Adapted|:copyright:|Based on|Taken from) "
+    r"|.*\b(?:RFC \d{3,4}\b|(?:ported|contributed|cloned|assembled|hacked)\b.* by [A-Z])"
+)
 _TITLE: Final = re.compile(r"\b(?:mr|mrs|ms|dr|prof|st|sr|sra|mme|hr|fr)\.\Z", re.IGNORECASE)
 #: Capitals inside a name: McDowell, MacLeod, DeVito, FitzGerald.
 _PREFIXES: Final = ("Mc", "Mac", "De", "Di", "Du", "La", "Le", "Van", "Fitz")
@@ -81,9 +88,7 @@ PARTICLES: Final = frozenset(
     ]
 )
 #: Between the parts: blanks, a particle or two, an initial.
-_BETWEEN: Final = re.compile(
-    rf"[ \t]+(?:[A-Z]\.?[ \t]+|(?:{'|'.join(sorted(PARTICLES))})[ \t]+)*|[ \t]*-[ \t]*"
-)
+_BETWEEN: Final = re.compile(rf"[ \t]+(?:[A-Z]\.?[ \t]+|(?:{'|'.join(sorted(PARTICLES))})[ \t]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +172,24 @@ def begins_sentence(line: str, at: int) -> bool:
 
 def is_in_code(line: str) -> bool:
     """Whether running text is most likely a comment or a string of a program."""
-    return _IN_CODE.match(line) is not None
+    return _IN_CODE.match(line) is not None or is_comment(line)
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line begins as comments of programs do."""
+    return _COMMENT.match(line) is not None
 
 
 def is_attribution(line: str) -> bool:
     """Whether a line of a program says who wrote it, or lists such names."""
-    if _COMMENT.match(line) is None:
-        return _WRITTEN_BY.match(line) is not None
-    if _ATTRIBUTION.search(line) is not None:
+    if not is_comment(line):
+        return bool(_WRITTEN.match(line))
+    if _ATTRIBUTION.search(line):
         return True
-    return sum(word not in PARTICLES and word != "and" for word in _PLAIN.findall(line)) < 2
+    if _SET_IN.match(line) is None:
+        return False
+    plain: list[str] = _PLAIN.findall(line)
+    return sum(word not in PARTICLES and word != "and" for word in plain) < 2
 
 
 def worth_reading(line: str, found: list[Word], prose: bool) -> bool:
