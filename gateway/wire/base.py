@@ -175,6 +175,11 @@ def offers(engine: object, protocol: Any) -> bool:
 class StreamRestorer(Protocol):
     """Restores tokens in one run of text that arrives in pieces; holds a possible token's start."""
 
+    @property
+    def held(self) -> str:
+        """What waits for the next piece, or nothing."""
+        ...
+
     def feed(self, piece: str, /) -> str:
         """Take the next piece and return what can be said for certain."""
         ...

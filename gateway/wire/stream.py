@@ -53,6 +53,11 @@ class Run:
             self._place.feed(segment)
         return "".join(out)
 
+    @property
+    def held(self) -> bool:
+        """Whether text waits for the next piece."""
+        return self._restorer.held != ""
+
     def flush(self) -> str:
         """Return what is still held."""
         return self._restorer.flush()

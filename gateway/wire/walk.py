@@ -176,17 +176,18 @@ class Scanner:
         return quote(scanned, safe="[]!*'(),+") if decoded != part else scanned
 
 
-def restore_string(text: str, restore: Callable[[str], str]) -> str:
+def restore_string(text: str, restore: Callable[[str], str], *, must_be_json: bool = False) -> str:
     """Return `text` restored; where it is a JSON text, it stays one whatever the originals hold.
 
-    In JSON an original is escaped once per string literal around it, and nothing else changes, so
-    a whole answer and a streamed one read the same.
+    must_be_json: it is one by contract (tool arguments), whatever it opens with. In JSON an
+    original is escaped once per string literal around it, and nothing else changes, so a whole
+    answer and a streamed one read the same.
     """
     restored = restore(text)
     # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
-    if restored == text or text.lstrip()[:1] not in ("{", "["):
+    if restored == text or not (must_be_json or text.lstrip()[:1] in ("{", "[")):
         return restored
-    place = JsonPrefix(must_be_json=False)
+    place = JsonPrefix(must_be_json=must_be_json)
     head, *rest = text.split("[")
     place.feed(head)
     parts = [restore(head)]

@@ -515,7 +515,7 @@ def test_what_the_pipeline_reads_of_a_request() -> None:
 
 def test_an_unregistered_format_is_refused() -> None:
     with pytest.raises(WireRefused):
-        wire.get("openai.chat")
+        wire.get("no.such_format")
     assert wire.get("anthropic.count_tokens").name == "anthropic.count_tokens"
 
 
