@@ -40,10 +40,11 @@ class ScanJob:
 @dataclass(frozen=True, slots=True)
 class ScanResult:
     """`body` is written anew from the scanned structure, to be sent as `content_type`. `counts` is
-    finds by kind (body only), `originals` token to value for what may be given back, `extra_hits` the names of `extra` in
-    which something was found, `opaque` unreadable parts by media type, `scan_us` time spent
-    scanning. `marks` and `kinds` tell the vault about all tokens made (see `redactor`), `met` are
-    the tokens that were there already, `foreign` how many of them their sender never introduced."""
+    finds by kind (body only), `originals` token to value for what may be given back, `extra_hits`
+    the names of `extra` in which something was found, `opaque` unreadable parts by media type,
+    `scan_us` time spent scanning. `marks` and `kinds` tell the vault about all tokens made (see
+    `redactor`), `met` are the tokens that were there already, `foreign` how many of them their
+    sender never introduced."""
 
     body: bytes = field(repr=False)
     content_type: str

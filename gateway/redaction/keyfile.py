@@ -115,7 +115,7 @@ def _ask(command: tuple[str, ...]) -> bytes:
     """Run the key command: its output is the key, its complaints are not ours to print."""
     name = Path(command[0]).name[:64]
     try:
-        done = subprocess.run(  # noqa: S603 - the operator's own program, without a shell
+        done = subprocess.run(  # the operator's own program, without a shell
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -11,10 +11,11 @@ gives nothing back. Called by the pipeline: `load` and `put` before forwarding, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,14 @@ from typing import Final, TypeVar
 from gateway.redaction.keyfile import KEY_VARIABLE, KeySource
 from gateway.redaction.policy import Policy, VaultMode
 from gateway.redaction.tokens import TOKEN, kind_of
-from gateway.redaction.vault_store import Entry, NewEntry, Store, TokenTaken, VaultError
+from gateway.redaction.vault_store import (
+    Entry,
+    Introduced,
+    NewEntry,
+    Store,
+    TokenTaken,
+    VaultError,
+)
 from gateway.redaction.vouching import NEWEST
 
 __all__ = ["Originals", "TokenTaken", "Vault", "VaultError"]
@@ -35,6 +43,8 @@ MAX_OWNERS: Final = 1024
 #: Seconds between two looks for entries that have outlived their time. They are not given back in
 #: between either; this is only about when they leave the disk.
 SWEEP_SECONDS: Final = 600.0
+#: Calls stored in one transaction at most.
+_TOGETHER: Final = 256
 #: Tokens of a scope known to be another value's; each saves a second scan of a call.
 _MAX_CONTESTED: Final = 4096
 
@@ -68,6 +78,8 @@ class Vault:
         #: Digests by owner, oldest first.
         self._vouched: dict[str, dict[str, None]] = {}
         self._contested: dict[str, dict[str, str]] = {}
+        #: Calls whose tokens are to be stored next.
+        self._waiting: deque[tuple[Introduced, asyncio.Future[None]]] = deque()
         self._epoch = (0, 0)
         self._next_sweep = 0.0
 
@@ -130,7 +142,7 @@ class Vault:
             return
         scope = owner if scope is None else scope
         try:
-            await self._in_thread(lambda: self._store.put(owner, scope, new))
+            await self._store_soon(Introduced(owner, scope, new))
         except TokenTaken as taken:
             self._remember_contested(scope, taken.owners)
             raise
@@ -145,8 +157,8 @@ class Vault:
         await self._follow()
         memory = self._memory(owner)
         if not memory.loaded:
-            rows = await self._in_thread(lambda: self._store.read(owner))
-            memory.entries.update(self._all_known(rows))
+            known = await self._in_thread(lambda: self._all_known(self._store.read(owner)))
+            memory.entries.update(known)
             memory.loaded = True
         return self.view(owner)
 
@@ -250,8 +262,8 @@ class Vault:
         memory = self._memory(owner)
         missing = set() if memory.loaded or self._off else tokens - memory.entries.keys()
         if missing:
-            rows = await self._in_thread(lambda: self._store.read(owner, missing))
-            memory.entries.update(self._all_known(rows))
+            work = lambda: self._all_known(self._store.read(owner, missing))  # noqa: E731
+            memory.entries.update(await self._in_thread(work))
 
     def _all_known(self, rows: Mapping[str, Entry]) -> dict[str, _Known]:
         return {t: self._known(r.kind, r.value, r.mark, r.created) for t, r in rows.items()}
@@ -296,9 +308,35 @@ class Vault:
         if gone:
             self._contested.clear()
 
+    async def _store_soon(self, call: Introduced) -> None:
+        """Have `call` stored with all others that wait by then. Raises TokenTaken, VaultError."""
+        if self._thread is None:
+            raise _not_open()
+        loop = asyncio.get_running_loop()
+        stored: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((call, stored))
+        self._thread.submit(self._store_waiting, loop)
+        await stored
+
+    def _store_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the vault's thread: one transaction for all calls that wait."""
+        waiting: list[tuple[Introduced, asyncio.Future[None]]] = []
+        with contextlib.suppress(IndexError):
+            while len(waiting) < _TOGETHER:
+                waiting.append(self._waiting.popleft())
+        if not waiting:
+            return  # an earlier one took them along
+        outcomes: Sequence[Exception | None]
+        try:
+            outcomes = self._store.put_all([call for call, _ in waiting])
+        except Exception as error:
+            outcomes = [error] * len(waiting)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(_settle, [stored for _, stored in waiting], outcomes)
+
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._thread is None:
-            raise VaultError("The vault is not open; start the gateway again.")
+            raise _not_open()
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
@@ -347,6 +385,20 @@ class _Owner:
 
     entries: dict[str, _Known] = field(default_factory=dict)
     loaded: bool = False
+
+
+def _settle(waiting: Iterable[asyncio.Future[None]], outcomes: Iterable[Exception | None]) -> None:
+    for stored, wrong in zip(waiting, outcomes, strict=True):
+        if stored.done():
+            continue  # its caller has gone
+        if wrong is None:
+            stored.set_result(None)
+        else:
+            stored.set_exception(wrong)
+
+
+def _not_open() -> VaultError:
+    return VaultError("The vault is not open; start the gateway again.")
 
 
 def epoch_file(path: Path) -> Path:

@@ -1,9 +1,9 @@
 """The vault's file: one SQLite database in which each original is sealed on its own.
 
 Owns the tables (through SQLAlchemy, so that another database needs no new code), the sealing, and
-the change of keys; every method blocks. Guarantees: what `put` stored survives a kill -9 or a power
-cut; an original opens only with the key and only as that of its own owner and token (AES-256-GCM
-authenticates them); one token of a scope never stands for two values; a kill at any moment of
+the change of keys; every method blocks. Guarantees: what `put_all` stored survives a kill -9 or a
+power cut; an original opens only with the key and only as that of its own owner and token
+(AES-256-GCM authenticates them); one token of a scope never stands for two values; a kill at any moment of
 `rotate` leaves a vault that one of the two keys opens, and `open` finds out which. Any number of
 processes may use one file: each write first checks, in its own transaction, which key is in force.
 Called by `vault` in one thread, and by the `sphragis vault` verbs.
@@ -129,6 +129,36 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Introduced:
+    """The tokens of `scope` that one call of `owner` introduced."""
+
+    owner: str
+    scope: str
+    new: Mapping[str, NewEntry]
+
+
+class _Found:
+    """What the vault holds of some tokens of one scope: the marks of their values, and who has
+    them (and whether with a value)."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self.marks: dict[str, bytes] = {}
+        self.owned: dict[tuple[str, str], bool] = {}
+        for owner, token, mark, has_value in rows:
+            self.owned[(owner, token)] = has_value
+            if mark is not None:
+                self.marks[token] = mark
+
+    def taken(self, new: Mapping[str, NewEntry]) -> dict[str, str]:
+        """Return the tokens that stand for another value, to its mark."""
+        return {
+            token: mark.hex()
+            for token, entry in new.items()
+            if (mark := self.marks.get(token)) is not None and mark.hex() != entry.mark
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One stored token. `value` is None where nothing is given back; `mark` is empty where none was
     kept; `created` in seconds since 1970."""
@@ -201,36 +231,54 @@ class Store:
 
     # -- entries ----------------------------------------------------------------------------------
 
-    def put(self, owner: str, scope: str, new: Mapping[str, NewEntry]) -> None:
-        """Store tokens that `owner` introduced. Raises TokenTaken and stores nothing when a token
-        of `scope` already stands for another value, VaultError when the disk refuses."""
+    def put_all(self, calls: Sequence[Introduced]) -> list[TokenTaken | None]:
+        """Store what several calls introduced in one transaction, so that they share its cost;
+        return, for each, what kept all of its tokens out. Raises VaultError."""
         with self._writing() as connection:
-            present, taken = self._compare(connection, owner, scope, new)
-            if taken:
-                raise TokenTaken(taken, self._others_alike(connection, scope, taken, new))
-            now = int(self._clock())
-            rows = [
-                {
-                    "owner": owner,
-                    "token": token,
-                    "scope": scope,
-                    "kind": entry.kind,
-                    "mark": bytes.fromhex(entry.mark),
-                    "sealed": self._sealed_or_none(owner, token, entry.value),
-                    "created": now,
-                }
-                for token, entry in new.items()
-                if token not in present
-            ]
+            found = {
+                scope: _Found(self._rows_of(connection, scope, tokens))
+                for scope, tokens in _by_scope(calls).items()
+            }
+            outcomes: list[TokenTaken | None] = []
+            rows: list[dict[str, Any]] = []
+            for call in calls:
+                there = found[call.scope]
+                taken = there.taken(call.new)
+                if taken:
+                    alike = self._others_alike(connection, call.scope, taken, call.new)
+                    outcomes.append(TokenTaken(taken, alike))
+                    continue
+                outcomes.append(None)
+                rows += self._missing(connection, call, there)
             if rows:
                 connection.execute(insert(_entries), rows)
-            for token, entry in new.items():  # known as not to be given back until now
-                if entry.value is not None and present.get(token) is False:
-                    connection.execute(
-                        update(_entries)
-                        .where(_entries.c.owner == owner, _entries.c.token == token)
-                        .values(sealed=self._sealed_or_none(owner, token, entry.value))
-                    )
+        return outcomes
+
+    def _missing(
+        self, connection: Connection, call: Introduced, there: _Found
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows `call` needs, and note that they are there."""
+        now = int(self._clock())
+        for token, entry in call.new.items():
+            has_value = there.owned.get((call.owner, token))
+            sealed = None
+            if has_value is None or (entry.value is not None and not has_value):
+                sealed = self._sealed_or_none(call.owner, token, entry.value)
+                there.owned[(call.owner, token)] = sealed is not None
+            if has_value is None:
+                there.marks[token] = bytes.fromhex(entry.mark)
+                yield {
+                    "owner": call.owner,
+                    "token": token,
+                    "scope": call.scope,
+                    "kind": entry.kind,
+                    "mark": there.marks[token],
+                    "sealed": sealed,
+                    "created": now,
+                }
+            elif sealed is not None:  # known as not to be given back until now
+                row = (_entries.c.owner == call.owner) & (_entries.c.token == token)
+                connection.execute(update(_entries).where(row).values(sealed=sealed))
 
     def claim(self, owner: str, scope: str, texts: Mapping[str, str]) -> set[str]:
         """Note texts (to their kinds) that look like stand-ins and that `owner` wrote itself, so
@@ -269,22 +317,18 @@ class Store:
             _entries.c.mark,
             _entries.c.created,
         ).where(_entries.c.owner == owner)
-        rows: list[Any] = []
+        found: dict[str, Entry] = {}
         with self._reading() as connection:
-            if tokens is None:
-                rows += connection.execute(query)
-            else:
-                for part in _batches(tokens):
-                    rows += connection.execute(query.where(_entries.c.token.in_(part)))
-            return {
-                row.token: Entry(
-                    row.kind,
-                    self._opened_or_none(owner, row),
-                    (row.mark or b"").hex(),
-                    row.created,
-                )
-                for row in rows
-            }
+            parts = (
+                [query]
+                if tokens is None
+                else [query.where(_entries.c.token.in_(part)) for part in _batches(tokens)]
+            )
+            for part in parts:
+                for token, kind, sealed, mark, created in connection.execute(part):
+                    value = None if sealed is None else self._opened(_aad(owner, token), sealed)
+                    found[token] = Entry(kind, value, mark.hex() if mark else "", created)
+        return found
 
     def owners(self) -> list[str]:
         """Return everybody who introduced something."""
@@ -496,20 +540,6 @@ class Store:
 
     # -- parts of the above -----------------------------------------------------------------------
 
-    def _compare(
-        self, connection: Connection, owner: str, scope: str, new: Mapping[str, NewEntry]
-    ) -> tuple[dict[str, bool], dict[str, str]]:
-        """Return which of `new` the owner has (and whether with a value), and which tokens stand
-        for another value, to its mark."""
-        present: dict[str, bool] = {}
-        taken: dict[str, str] = {}
-        for row in self._rows_of(connection, scope, new):
-            if row.mark is not None and row.mark != bytes.fromhex(new[row.token].mark):
-                taken[row.token] = row.mark.hex()
-            elif row.owner == owner:
-                present[row.token] = row.has_value
-        return present, taken
-
     def _rows_of(self, connection: Connection, scope: str, tokens: Iterable[str]) -> list[Any]:
         query = select(
             _entries.c.owner,
@@ -631,9 +661,6 @@ class Store:
         assert self._seal is not None
         return None if value is None else _seal(self._seal, _aad(owner, token), value)
 
-    def _opened_or_none(self, owner: str, row: Any) -> str | None:
-        return None if row.sealed is None else self._opened(_aad(owner, row.token), row.sealed)
-
     def _opened(self, aad: bytes, sealed: bytes) -> str:
         assert self._seal is not None
         if sealed[:1] != _FORMAT:
@@ -693,6 +720,13 @@ def _key_check_of(connection: Connection) -> bytes | None:
 def _aad(owner: str, token: str) -> bytes:
     """`owner|token`; a token holds no `|`, so the last one separates them."""
     return f"{owner}|{token}".encode()
+
+
+def _by_scope(calls: Iterable[Introduced]) -> dict[str, set[str]]:
+    tokens: dict[str, set[str]] = {}
+    for call in calls:
+        tokens.setdefault(call.scope, set()).update(call.new)
+    return tokens
 
 
 def _batches(tokens: Iterable[str]) -> Iterator[list[str]]:

@@ -631,3 +631,36 @@ async def test_memory_is_bounded_by_owners(tmp_path: Path, monkeypatch: pytest.M
     assert dict(first) == {TOKEN: "v0"}
     assert len(vault._owners) == 3
     vault.close()
+
+
+async def test_calls_stored_together_are_told_apart(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "role/z", {OTHER: "z"}, scope="all")
+    calls = [
+        put(vault, f"role/{i}", {TOKEN: VALUE if i % 2 else "x", f"[EMAIL_{i:08d}]": f"v{i}"},
+            scope="all")
+        for i in range(20)
+    ]  # fmt: skip
+    calls.append(put(vault, "role/y", {OTHER: "y"}, scope="all"))
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    # The first one made the token stand for its value; half of the others have another value.
+    assert [type(o) for o in outcomes] == [type(None), TokenTaken] * 10 + [TokenTaken]
+    vault.close()
+    again = vault_in(tmp_path)
+    assert dict(await again.load("role/0")) == {TOKEN: "x", "[EMAIL_00000000]": "v0"}
+    assert dict(await again.load("role/18")) == {TOKEN: "x", "[EMAIL_00000018]": "v18"}
+    assert dict(await again.load("role/1")) == dict(await again.load("role/y")) == {}
+    again.close()
+
+
+async def test_a_caller_that_goes_away_leaves_the_others_stored(tmp_path: Path) -> None:
+    vault = vault_in(tmp_path)
+    gone = asyncio.ensure_future(put(vault, "r", {TOKEN: VALUE}))
+    stays = asyncio.ensure_future(put(vault, "r", {OTHER: "other"}))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await stays
+    vault.close()
+    again = vault_in(tmp_path)
+    assert (await again.load("r"))[OTHER] == "other"
+    again.close()
