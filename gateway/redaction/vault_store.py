@@ -3,9 +3,10 @@
 Owns the tables (through SQLAlchemy, so that another database needs no new code), the sealing, and
 the change of keys; every method blocks. Guarantees: what `put_all` stored survives a kill -9 or a
 power cut; an original opens only with the key and only as that of its own owner and token
-(AES-256-GCM authenticates them); one token of a scope never stands for two values; a kill at any moment of
-`rotate` leaves a vault that one of the two keys opens, and `open` finds out which. Any number of
-processes may use one file: each write first checks, in its own transaction, which key is in force.
+(AES-256-GCM authenticates them); one token of a scope never stands for two values; a kill at any
+moment of `rotate` leaves a vault that one of the two keys opens, and `open` finds out which. Any
+number of processes may use one file: each write first checks, in its own transaction, which key is
+in force.
 Called by `vault` in one thread, and by the `sphragis vault` verbs.
 """
 

@@ -149,6 +149,30 @@ async def test_stand_ins_go_out_and_originals_come_back(
     assert upstream_text(provider) == own
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_tools_are_called_with_is_restored_too(
+    shared: Gateway, provider: Provider, stream: bool
+) -> None:
+    inner = json.dumps({"to": CANARY, "hosts": ["81.2.69.142", "203.0.113.9"]})
+    arguments = {"path": "C:\\new\\[a]", "text": f'say "81.2.69.142" to {CANARY}', "body": inner}
+    document = {
+        "model": "m",
+        "max_tokens": 1,
+        "stream": stream,
+        "messages": [{"role": "user", "content": f"@tool Write {json.dumps(arguments)}"}],
+    }
+    url = f"{shared.url}/agent/tools/v1/messages"
+    async with aiohttp.ClientSession() as client, client.post(url, json=document) as answer:
+        body = await answer.text()
+    if stream:
+        lines = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: ")]
+        pieces = [e["delta"].get("partial_json", "") for e in lines if "delta" in e]
+        assert json.loads("".join(pieces)) == arguments
+    else:
+        assert json.loads(body)["content"][0]["input"] == arguments
+    assert leaks([CANARY, "81.2.69.142"], provider.seen) == []
+
+
 async def test_a_hash_stays_in_what_comes_back(shared: Gateway, provider: Provider) -> None:
     status, said = await ask(shared, "seven", "call +44 161 715 1234 now")
     assert status == 200
