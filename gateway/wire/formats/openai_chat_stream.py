@@ -54,7 +54,10 @@ def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
         return restore_string(value, restore)
     if isinstance(value, list):
         return [restore_answer(item, restore) for item in value]
-    if not isinstance(value, dict) or value.get("type") in _THOUGHT_TYPES:
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _THOUGHT_TYPES:
         return value
     members = [
         (restore_string(name, restore), _restored_member(name, member, restore))
@@ -98,7 +101,7 @@ class OpenAiStream(DeltaStream):
         pieces: list[Piece] = []
         ends: list[Hashable] = []
         for at, choice in _members(document.get("choices")):
-            index = choice.get("index", at)
+            index = _number(choice, at)
             found = list(self._pieces(("choices", at), index, choice, ends))
             reason = choice.get("finish_reason")
             if isinstance(reason, str):
@@ -154,7 +157,7 @@ class OpenAiStream(DeltaStream):
         self.error = self.error or error_word(document)
 
     def _pieces(
-        self, path: Path, index: Any, choice: dict[str, Any], ends: list[Hashable]
+        self, path: Path, index: int, choice: dict[str, Any], ends: list[Hashable]
     ) -> Iterator[Piece]:
         self.usage = self.usage.at_least(usage_from(choice.get("usage")))
         if isinstance(choice.get("text"), str):
@@ -179,9 +182,9 @@ class OpenAiStream(DeltaStream):
             yield from self._tool_piece((*path, "tool_calls", at), index, at, tool, ends)
 
     def _tool_piece(
-        self, path: Path, index: Any, at: int, tool: dict[str, Any], ends: list[Hashable]
+        self, path: Path, index: int, at: int, tool: dict[str, Any], ends: list[Hashable]
     ) -> Iterator[Piece]:
-        number = tool.get("index", at)
+        number = _number(tool, at)
         slot, name = (index, number), tool.get("id")
         if isinstance(name, str) and name and self._call_ids.get(slot) != name:
             # Some servers number every call 0: another id is another call.
@@ -194,11 +197,11 @@ class OpenAiStream(DeltaStream):
                 key = (index, kind, number, identity)
                 yield Piece((*path, kind, member), key, json=kind == "function")
 
-    def _note_thoughts(self, index: Any, delta: dict[str, Any]) -> None:
+    def _note_thoughts(self, index: int, delta: dict[str, Any]) -> None:
         """Gather thoughts that come under a signature, to know them when they come back."""
         for name, member in SIGNED_LISTS.items():
             for at, detail in _members(delta.get(name)):
-                key = (index, name, detail.get("index", at))
+                key = (index, name, _number(detail, at))
                 text = detail.get(member)
                 so_far = self._thoughts.get(key, "") + (text if isinstance(text, str) else "")
                 self._thoughts[key] = so_far
@@ -214,7 +217,13 @@ def _members(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
             yield at, member
 
 
-def _parts(path: Path, index: Any, content: Any) -> Iterator[Piece]:
+def _number(member: dict[str, Any], at: int) -> int:
+    """Return the number a choice, call or thought has; where it has none, its position."""
+    number = member.get("index")
+    return number if isinstance(number, int) else at
+
+
+def _parts(path: Path, index: int, content: Any) -> Iterator[Piece]:
     """Yield the texts of a delta whose content is a list of parts, as some servers send it."""
     for at, part in _members(content):
         if part.get("type") == "text" and isinstance(part.get("text"), str):
@@ -234,7 +243,7 @@ def _last(pieces: list[Piece]) -> list[Piece]:
     ]
 
 
-def _of(key: Hashable, index: Any) -> bool:
+def _of(key: Hashable, index: int) -> bool:
     return isinstance(key, tuple) and key[0] == index
 
 
@@ -243,7 +252,7 @@ def _slot(key: Hashable) -> Any:
     return key[2] if isinstance(key, tuple) and key[1] in ("function", "custom") else None
 
 
-def _delta(kind: str, number: Any, text: str) -> Mapping[str, Any]:
+def _delta(kind: str, number: int, text: str) -> Mapping[str, Any]:
     if kind == "function":
         return {"tool_calls": [{"index": number, "function": {"arguments": text}}]}
     if kind == "custom":
