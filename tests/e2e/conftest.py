@@ -24,6 +24,7 @@ from e2e_servers import Server
 CLIENTS = {
     "claude": ("@anthropic-ai/claude-code", "2.1.332"),
     "codex": ("@openai/codex", "0.171.0"),
+    "pi": ("@mariozechner/pi-coding-agent", "0.73.1"),
 }
 #: What npm says when it is the network that is missing, not the package.
 UNREACHABLE = re.compile(
@@ -99,6 +100,11 @@ def claude() -> Path:
 @pytest.fixture(scope="session")
 def codex() -> Path:
     return install_client("codex")
+
+
+@pytest.fixture(scope="session")
+def pi() -> Path:
+    return install_client("pi")
 
 
 @pytest.fixture
