@@ -189,10 +189,10 @@ _ORPHAN: Final = re.compile(  # `Suite 039 CHARLEROI Victoria`, `Apt. 909 Paola 
 _HEAD_NUM: Final = r"(?<![\w.:/$€£#@\-])"
 _NAMES: Final = rf"(?:{_NAME}(?:[ ]{_SMALL})?[ ]|{_SMALL}[ ]){{1,6}}"
 _BEFORE_LAST: Final = re.compile(
-    rf"{_HEAD_NUM}(?:{_NUM}(?:,[ ]|[ ]|[ ]?,)){{1,2}}(?:{_NAME}[ ]|{_SMALL}[ ]){{1,5}}\Z"
+    rf"{_HEAD_NUM}(?:{_NUM}(?:,[ ]|[ ]|[ ]?,)){{1,2}}(?>{_NAME}[ ]|{_SMALL}[ ]){{1,5}}\Z"
 )
 _NAMES_BEFORE_LAST: Final = re.compile(
-    rf"(?<![\w.\-])(?:{_NUM},?[ ])?(?:{_NAME}[ ]|{_SMALL}[ ]){{1,4}}\Z"
+    rf"(?<![\w.\-])(?:{_NUM},?[ ])?(?>{_NAME}[ ]|{_SMALL}[ ]){{1,4}}\Z"
 )
 _LOWER_BEFORE_LAST: Final = re.compile(
     rf"{_HEAD_NUM}(?:{_NUM}[ ]){{1,2}}(?:[a-zß-öø-ÿ'’.\-]{{2,20}}[ ]){{1,3}}\Z"
@@ -220,11 +220,6 @@ _CORNER_REST: Final = re.compile(
     rf"(?:[ ]{UP}[\w'’.\-]*|[ ][a-zß-ÿ]+){{0,2}}(?=[?!.,;\"\n]|\s*\Z)"
 )
 _THE_BEFORE: Final = re.compile(r"the[ ]\Z", re.IGNORECASE)
-_FLAT_LINE: Final = re.compile(
-    rf"(?:(?<=[\n:>\"'?!])|(?<=: )|\A|(?<=[ ]))(?:{_NUM}[ ])?"
-    rf"(?:[^\W_][\w'’.\-/]{{0,24}},?[ ]){{0,5}}"
-    rf"(?:[^\W_][\w'’.\-/()]{{0,24}})(?:{_BREAK}|,?[ ])\Z"
-)
 _BOX_REST: Final = re.compile(
     r"\.?(?:[ ](?:no\.?|nr\.?)?[ ]?|[ ]?:?[ ]?)\d{1,6}(?![\w.]\d)(?:,?[ ]Box[ ]\d{1,6})?",
     re.IGNORECASE,
@@ -241,7 +236,7 @@ _GENERIC: Final = re.compile(
 )
 _GENERIC_NUMBERED: Final = re.compile(
     rf"[:,]?[ \t\n>\"'*`]{{0,4}}(?:(?:in|at|to|on|au|is|user:)[ ])?(?P<street>{_NUM},?[ ]"
-    rf"(?:{_NAME}[ ]|{_SMALL}[ ]){{0,4}}{UP}[\w'’.\-]{{2,24}})(?={_SEP})"
+    rf"(?>{_NAME}[ ]|{_SMALL}[ ]){{0,4}}{UP}[\w'’.\-]{{2,24}})(?={_SEP})"
 )
 
 
@@ -322,9 +317,10 @@ def _before_us_tail(text: str, match: re.Match[str]) -> int | None:
         if len(between.split()) <= _US_WORDS and _SENTENCE_END.search(between) is None:
             return number.start()
     city = _CITY.search(text, max(0, match.start() - 60), match.start())
-    if city is None or _PLACE_CONTEXT.search(text, max(0, city.start() - 12), city.start()) is None:
+    if city is None:
         return None
-    return city.start()
+    start = city.start()
+    return start if _PLACE_CONTEXT.search(text, max(0, start - 12), start) else None
 
 
 _PLACE_CONTEXT: Final = re.compile(
@@ -395,6 +391,8 @@ def _last(text: str, start: int, end: int, done: int) -> Found:
     if text[end : end + 1] == "." and text[end - 1] != ".":
         end += 1
     floor = _line_floor(text, start, done)
+    if text[start:end] not in _LOWER_STRONG and _CAPITAL.search(text, floor, start) is None:
+        return None
     strong = text[start].isupper() or end - start > _SHORT
     before = _BEFORE_LAST.search(text, floor, start) if strong else None
     if before is None and text[start].islower() and text[start:end] in _LOWER_STRONG:
@@ -419,6 +417,7 @@ def _last(text: str, start: int, end: int, done: int) -> Found:
 
 
 _SHORT: Final = 3
+_CAPITAL: Final = re.compile(UP)
 _LOWER_STRONG: Final = frozenset(
     {"street", "avenue", "road", "boulevard", "lane", "drive", "court"}
 )
@@ -546,18 +545,44 @@ def _flat(text: str, start: int, end: int, done: int) -> Found:
         return None
     if (box := _UNIT_BOX.match(text, start)) is not None and _MILITARY.match(text, box.end()):
         return start, box.end()
-    floor = max(done, start - _BEFORE_REACH)
-    line = _FLAT_LINE.search(text, floor, start)
-    if line is None:
+    first = _street_before(text, start, done)
+    if first is None:
         return _before_number(text, start, unit.end())
-    before = line.group().strip()
-    digits = [w for w in before.replace(",", " ").split() if w[:1].isdigit()]
-    if not digits or not any(len(w) > 2 and w.strip(".,")[:1].isalpha() for w in before.split()):
-        return _before_number(text, start, unit.end())
-    first = line.start() + _trim(before)
-    if not text[first].isdigit() and not text[first].isupper():
-        return None
     return first, unit.end()
+
+
+_WORDS_BACK: Final = 7
+_ANY_WORD: Final = re.compile(r"[^\s>]+")
+_NAME_WORD: Final = re.compile(r"[^\W_][\w'’.\-/()]{0,24},?\Z")
+
+
+def _street_before(text: str, at: int, done: int) -> int | None:
+    """Where the street before a flat begins, on the same line or the one before: at the first
+    number among the words that may be of a name."""
+    floor = _line_floor(text, at, done)
+    if not text[floor:at].strip(" \t>,"):
+        floor = _line_floor(text, max(done, floor - 1), done)
+    first: int | None = None
+    named = False
+    words = list(_ANY_WORD.finditer(text, floor, at))
+    for word in reversed(words[-_WORDS_BACK:]):
+        written = word.group()
+        if _NAME_WORD.match(written) is None:
+            break
+        if written[0].isdigit():
+            first = word.start()
+        elif len(written) > 2:
+            named = True
+    if first is None or not named:
+        return None
+    before = [word for word in words if word.end() <= first]
+    name_first = first
+    for word in reversed(before[-3:]):  # `Rua Igreja 25`: a name with capitals before its number
+        if not word.group()[0].isupper() or _NAME_WORD.match(word.group()) is None:
+            break
+        name_first = word.start()
+    rest = text[first:at]
+    return first if any(len(w) > 2 and w[0].isalpha() for w in rest.split()) else name_first
 
 
 _UNIT_BOX: Final = re.compile(r"unit[ ]\d{1,5}[ ]box[ ]\d{1,6}", re.IGNORECASE)
@@ -570,12 +595,6 @@ def _before_number(text: str, start: int, end: int) -> Found:
     """`Apt. 675 62314 Mellemvej 32`."""
     street = _FLAT_THEN_STREET.match(text, end)
     return (start, street.end()) if street is not None else None
-
-
-def _trim(before: str) -> int:
-    """How many characters before the first number or capital belong to the sentence."""
-    found = re.search(r"(?:(?<=\s)|\A)\d", before)
-    return found.start() if found is not None else 0
 
 
 def _box(text: str, start: int, end: int, done: int) -> Found:

@@ -18,7 +18,8 @@ from gateway.redaction.spans import Span
 #: A run of digit groups, as long as people write rows of them. Letters of scripts that write no
 #: blanks between words may touch it.
 _RUN: Final = re.compile(
-    r"\d(?<![A-Za-z0-9_]\d)(?<![A-Za-z0-9_]\.\d)\d{0,18}(?:[ -]\d{1,7}){0,60}(?![A-Za-z\d_])"
+    r"\d(?<![A-Za-z0-9_]\d)(?<![A-Za-z0-9_]\.\d)\d{0,18}"
+    r"(?:[ .\u00a0\u202f-]\d{1,7}){0,60}(?![A-Za-z\d_])"
 )
 
 #: How issuers group the digits in print; an ungrouped number is one group.

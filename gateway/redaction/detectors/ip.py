@@ -23,7 +23,7 @@ _V4: Final = re.compile(
 #: Words and signs before four numbers that make them a version.
 _VERSION_BEFORE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
-    r"firefox|safari|edge|section|step|rfc|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
+    r"firefox|safari|edge|sections?|step|rfc|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
     r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?\s?|(?<=[\w.)\]])-|§\s?)\Z",
     re.IGNORECASE,
 )

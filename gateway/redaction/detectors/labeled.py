@@ -21,7 +21,16 @@ from gateway.redaction.detectors import (
     wallets,
 )
 from gateway.redaction.detectors.base import Rule, Source
-from gateway.redaction.detectors.labels import Label, Labels, Reach, columns, following, near
+from gateway.redaction.detectors.labels import (
+    Label,
+    Labels,
+    Reach,
+    Value,
+    columns,
+    following,
+    near,
+    value_starts,
+)
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
@@ -49,18 +58,20 @@ class LabeledRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look near, right behind, and below every name."""
         text = source.text
-        done: dict[str, int] = {}
         labels: list[Label] = list(self._labels.find(source))
+        named: dict[str, tuple[Value, list[Label]]] = {}
         for label in labels:
+            starts: tuple[int, ...] | None = None
             for value in label.values:
                 if value.reach is Reach.NEAR:
-                    places = near(text, label, value, done)
+                    named.setdefault(value.rule, (value, []))[1].append(label)
                 elif value.reach is Reach.NEXT:
-                    places = following(text, label, value)
-                else:
-                    continue
-                for start, end in places:
-                    yield Span(start, end, value.kind, value.score, value.rule)
+                    starts = value_starts(text, label) if starts is None else starts
+                    for start, end in following(text, starts, value):
+                        yield Span(start, end, value.kind, value.score, value.rule)
+        for value, its in named.values():
+            for start, end in near(text, its, value):
+                yield Span(start, end, value.kind, value.score, value.rule)
         if "\n" not in text and "values" not in source.folded:
             return
         for value, start, end in columns(text, labels):

@@ -9,7 +9,8 @@ is read at most once for each kind of value. Called by `labeled` with the values
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -138,28 +139,39 @@ def _is_loud(text: str, start: int, end: int) -> bool:
     )
 
 
-def near(text: str, label: Label, value: Value, done: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """Yield values with check digits close to their name; `done` holds how far was read."""
-    read = done.get(value.rule, 0)
-    floor = max(read, label.start - _BEFORE)
-    for match in value.form.finditer(text, floor, label.start):
-        if value.is_valid(match.group()) and _is_beside(text, match.end(), label.start):
-            yield match.span()
-    at = max(label.end, read)
-    limit = label.end + _REACH
-    while at < limit:
-        found = value.form.search(text, at, limit + _REACH)
-        if found is None or found.start() > limit:
-            break
-        at = found.end()
-        if value.is_valid(found.group()):
-            yield found.span()
-            limit = found.end() + _REACH // 2  # a list of them
-    done[value.rule] = max(read, min(at, limit))
+def near(text: str, labels: Sequence[Label], value: Value) -> Iterator[tuple[int, int]]:
+    """Yield values with check digits close to one of their names `labels` (in order). Names close
+    to each other make one stretch of text, which is read once."""
+    starts, ends = [label.start for label in labels], [label.end for label in labels]
+    read = index = 0
+    while index < len(labels):
+        at = max(read, starts[index] - _BEFORE)
+        limit = ends[index] + _REACH
+        index += 1
+        while index < len(labels) and starts[index] - _BEFORE <= limit:
+            limit = ends[index] + _REACH
+            index += 1
+        listed = 0  # a list of them: the next one may stand this far
+        while (found := value.form.search(text, at, limit + _REACH)) is not None:
+            at = found.end()
+            if found.start() > limit:
+                break
+            after = bisect_right(ends, found.start())
+            if (
+                found.start() <= listed
+                or (after and found.start() - ends[after - 1] <= _REACH)
+                or (after < len(starts) and _is_beside(text, found.end(), starts[after]))
+            ) and value.is_valid(found.group()):
+                yield found.span()
+                listed = found.end() + _REACH // 2
+                limit = max(limit, listed)
+        read = at
 
 
 def _is_beside(text: str, end: int, start: int) -> bool:
     """`44051401359 (PESEL)`: between a value and the name behind it, signs and little else."""
+    if not 0 <= start - end <= _BEFORE:
+        return False
     between = text[end:start]
     return "\n" not in between and _BESIDE.fullmatch(between) is not None
 
@@ -170,19 +182,24 @@ _BESIDE: Final = re.compile(
 )
 
 
-def following(text: str, label: Label, value: Value) -> Iterator[tuple[int, int]]:
-    """Yield the value right behind its name, with nothing but filler between."""
+def value_starts(text: str, label: Label) -> tuple[int, ...]:
+    """Where the value right behind a name may begin: behind filler, or with the filler's last
+    sign (`(`) or letter, which may be the value's own first."""
     at = label.end
     tail = _TAIL.match(text, at)
     gap = _GAP.match(text, tail.end() if tail and tail.group() else at)
-    if gap is None or gap.end() - label.end > _FURTHEST or HIDDEN in gap.group():
-        return
-    ends = [gap.end()]
-    # Filler may have eaten the value's own first letters; `(` and `+` may belong to it.
-    if gap.end() > at and (text[gap.end() - 1] in "([{" or gap.group()[-1:].isalnum()):
-        ends += [gap.end() - 1, gap.end() - 2]
-    for end in ends:
-        match = value.form.match(text, end)
+    if gap is None or gap.end() - at > _FURTHEST or HIDDEN in gap.group():
+        return ()
+    end = gap.end()
+    if end > at and (text[end - 1] in "([{" or text[end - 1].isalnum()):
+        return (end, end - 1, end - 2)
+    return (end,)
+
+
+def following(text: str, starts: tuple[int, ...], value: Value) -> Iterator[tuple[int, int]]:
+    """Yield the value that begins at one of `starts`."""
+    for start in starts:
+        match = value.form.match(text, start)
         if match is not None and value.is_valid(match.group()):
             yield match.span()
             return

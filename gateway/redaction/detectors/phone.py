@@ -26,7 +26,7 @@ from gateway.redaction.spans import Span
 _RUN: Final = re.compile(
     r"(?=[+(\d])(?<!\w)(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
     r"(?:[ \u00a0.\-/]{1,2}\(?\d{1,12}\)?|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
-    r"(?P<ext>[ ,]{0,2}(?:x|ext\.? ?|#)\d{1,6}(?![.\-/]?\d))?",
+    r"(?P<ext>[ ,;]{0,2}(?:x|ext(?:ension)?[.:=]? ?|#|Dw\.? ?|poste ?)\d{1,6}(?![.\-/]?\d))?",
     re.ASCII,
 )
 _FEWEST: Final = 7
@@ -41,6 +41,7 @@ _TRUNK: Final = re.compile(
     r"\(0\d{1,5}\)[ ]?\d{2,8}(?:[ \-]\d{2,8}){0,3}"
     r"|0[1-9](?:[ .\-]\d\d){4}"
     r"|0\d{2,5}[ \-/]\d{3,8}(?:[ \-]\d{2,6}){0,3}"
+    r"|0[1-9]\d{0,4}(?:[ \-/\u00a0]\d{2,4}){2,4}|0[1-9][ \-/]\d{6,9}"
 )
 _ZIP_CODE: Final = re.compile(r"\d{5}-\d{4}")  # `Boston, MA 02110-1301`
 _DATE: Final = re.compile(
@@ -149,7 +150,78 @@ def _score(text: str, run: re.Match[str]) -> float:
         return 0.0
     if _TRUNK.fullmatch(written) and 9 <= len(digits) <= 12 and _stands_alone(text, run):
         return 0.65
+    if not plus and _is_national(text, run, written, digits):
+        return 0.6
     return _by_context(text, run, written, digits)
+
+
+#: Nothing but digits behind a trunk zero, and the regions that have such numbers.
+_PLAIN: Final = re.compile(r"0[1-9]\d{7,10}")
+_TRUNK_REGIONS: Final = (
+    "FR", "GB", "IT", "DE", "NL", "BE", "AT", "CH", "SE", "FI", "IE", "RO", "BG", "HR", "SI", "SK",
+)  # fmt: skip
+_NO_TRUNK_REGIONS: Final = (
+    "ES", "PL", "PT", "CZ", "GR", "IT", "DK", "NO", "LU", "EE", "LV", "MT", "CY", "HU", "LT",
+)  # fmt: skip
+#: Groups as they are written where numbers have no trunk zero; others need the field for their own.
+_GROUPED: Final = re.compile(
+    r"\d{3}[ \u00a0.\-]\d\d(?:[ \u00a0.\-]\d\d){2}|\d\d[ \u00a0]\d{3}[ \u00a0]\d\d[ \u00a0]\d\d"
+    r"|3\d\d[ \u00a0.\-/]\d{6,7}|[2][1-8]\d{1,3}[ \u00a0\-]\d{6,8}|69\d[ \u00a0\-]\d{7}"
+    r"|[5-9]\d\d[ \u00a0\-]\d{3}[ \u00a0\-]\d{3}"
+)
+_FIELD_GROUPED: Final = re.compile(
+    r"[2-9]\d\d[ \u00a0.\-]\d{3}[ \u00a0.\-]\d{3}|[2-9]\d(?:[ \u00a0.]\d\d){3}"
+    r"|[2-9]\d{3}[ \u00a0]\d{4}"
+)
+_AMOUNT_AFTER: Final = re.compile(
+    r"[ \u00a0]?(?:%|€|\$|£|zł|Kč|Ft|kr|EUR|USD|GBP|PLN|CZK|bytes?|[kKMGT]i?B|ms|s|km|kg|m"
+    r"|users?|rows?|"
+    r"items?|people|inhabitants|records?|lines?|points?|tokens?|x)\b|[ ]?[-+*/=<>][ ]?\d"
+)
+_AMOUNT_BEFORE: Final = re.compile(
+    r"(?:[€$£]|total|sum|amount|population|count|bytes|size|revenue|price|cost|about|approximately|"
+    r"over|than|[+*/=<>][ ]|\d[ ,]|EUR|USD|id|no|nr|number|code|ref|order|invoice|serial|sku|"
+    r"isbn|ean|siren|siret|account|konto|hash|version|key|pos|seq)[.:#]?[\"']?[ \u00a0:=]{0,3}\Z",
+    re.IGNORECASE,
+)
+_FIELD_BEFORE: Final = re.compile(r"(?:\A|[\"'`,;|\t\n>(])[ ]{0,2}\Z")
+_FIELD_AFTER: Final = re.compile(r"[ ]{0,2}(?:\Z|[\"'`,;|\t\r\n<)])")
+_ALL_DIGITS: Final = "01234567890123456789"
+_FEWEST_KINDS: Final = 4
+
+
+def _is_national(text: str, run: re.Match[str], written: str, digits: str) -> bool:
+    """A number as people of one country write it, and valid there, with no word beside it."""
+    plain = _PLAIN.fullmatch(written) is not None
+    grouped = not plain and _GROUPED.fullmatch(written) is not None
+    if not plain and not grouped and _FIELD_GROUPED.fullmatch(written) is None:
+        return False
+    start, end = run.span()
+    if len(set(digits)) < _FEWEST_KINDS or digits in _ALL_DIGITS:
+        return False
+    if not _stands_alone(text, run) or _AMOUNT_AFTER.match(text, end):
+        return False
+    before = text[max(0, start - _GAP) : start]
+    if _AMOUNT_BEFORE.search(before) or _OTHER.search(_LAST_WORDS.split(before)[-1]):
+        return False
+    if plain:
+        return any(_is_of(region, digits) for region in _TRUNK_REGIONS)
+    whole = _FIELD_BEFORE.search(before) is not None and _FIELD_AFTER.match(text, end) is not None
+    return (grouped or whole) and any(_is_of(region, digits) for region in _NO_TRUNK_REGIONS)
+
+
+def _is_of(region: str, digits: str) -> bool:
+    bare = digits if region in ("IT", "SM") else digits.removeprefix("0")
+    return _lines_of(region).fullmatch(bare) is not None
+
+
+@cache
+def _lines_of(region: str) -> re.Pattern[str]:
+    """The shapes of a region's fixed and mobile lines."""
+    known = PhoneMetadata.metadata_for_region(region)
+    kinds = (known.fixed_line, known.mobile) if known is not None else ()
+    shapes = [kind.national_number_pattern for kind in kinds if kind is not None]
+    return re.compile("|".join(f"(?:{shape})" for shape in shapes if shape) or "(?!)")
 
 
 def _joined(text: str, run: re.Match[str]) -> bool:

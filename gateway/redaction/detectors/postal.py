@@ -76,6 +76,7 @@ VALUES: Final = (
             "heimilisfang|адрес|rue|location"
         ),
         re.compile(
+            r"(?:(?<=[:=>\"'|,;\t\n(`])|(?<=[:=>|,;\t][ ])|\A)"
             rf"(?:\d{{1,6}}[A-Za-z]?(?:[-/]\d{{1,4}}[A-Za-z]?)?,?[ ])?(?:{UP}"
             rf"|[a-z]{{2,12}}[ .]{{1,2}}{UP}|"
             rf"\d{{1,3}}(?:st|nd|rd|th)[ ])"

@@ -89,12 +89,16 @@ def is_vat(written: str) -> bool:
 def is_unprefixed(written: str) -> bool:
     """Whether any country's check digits hold, of a number that is named a VAT number."""
     bare = written.translate(_SIGNS).upper()
+    if sum(c.isdigit() for c in bare) < _FEWEST_DIGITS:
+        return False
     if is_vat(bare):
         return True
     return len(set(bare)) > 2 and any(
         len(bare) in sizes and module.is_valid(bare) for module, sizes in _COUNTRIES.values()
     )
 
+
+_FEWEST_DIGITS: Final = 7
 
 VALUES: Final = (
     Value(
