@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from gateway.chunks import Chunk, chunks
+from gateway.chunks import Chunk, Find, chunks
 from gateway.errors import GatewayError
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
 from gateway.redaction.presidio import import_lightly
@@ -37,8 +38,8 @@ READ: Final = 1 << 18
 _SNIFFED: Final = 8000
 #: Bytes of files from which on several processes share the work; below, starting them costs more.
 _MANY: Final = 4 << 20
-#: Characters of a line shown around a find.
-_EXCERPT: Final = 72
+#: Stand for bytes that are no UTF-8.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _SECRETS: Final = frozenset({"SECRET", "APIKEY", "JWT", "PRIVATEKEY"})
 _COLORS: Final = {
     "NAME": "magenta",
@@ -57,7 +58,7 @@ class InspectError(GatewayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class Hit:
     """One find: lines and columns count from 1, in characters. `before` and `after` are the rest
     of its line, with other finds in it replaced by their kinds."""
 
@@ -77,7 +78,7 @@ class Report:
     """What became of one file: its finds, its size in bytes, or why it was not read."""
 
     name: str
-    finds: list[Find] = field(default_factory=list)
+    finds: list[Hit] = field(default_factory=list)
     size: int = 0
     skipped: str = ""
     failed: str = ""
@@ -106,15 +107,17 @@ def policy_for(policy: Path | None, config: Path | None) -> Policy:
         raise InspectError(str(wrong)) from wrong
 
 
-def detector_for(policy: Policy) -> Any:
-    """Build the rules of a policy. Raises InspectError."""
+def finder_for(policy: Policy) -> Find:
+    """Build the rules of a policy; return what they find in a text. Raises InspectError."""
     import_lightly()
     from gateway.redaction.detectors.engine import Detector
 
     try:
-        return Detector(policy)
+        detector = Detector(policy)
     except PolicyError as wrong:
         raise InspectError(str(wrong)) from wrong
+    # Bytes that are no text are characters to no rule.
+    return lambda text: detector.find(_SURROGATES.sub("\ufffd", text))
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ def files_of(paths: Sequence[str]) -> Iterator[str]:
                     yield file
 
 
-def inspect(name: str, find: Callable[[str], list[Span]], policy: Policy) -> Report:
+def inspect(name: str, find: Find, policy: Policy) -> Report:
     """Read one file, or standard input for `-`."""
     report = Report("(standard input)" if name == STDIN else name)
     try:
@@ -177,9 +180,7 @@ def inspect(name: str, find: Callable[[str], list[Span]], policy: Policy) -> Rep
     return report
 
 
-def _read(
-    stream: BinaryIO, report: Report, find: Callable[[str], list[Span]], policy: Policy
-) -> None:
+def _read(stream: BinaryIO, report: Report, find: Find, policy: Policy) -> None:
     head = stream.read(READ)
     if is_binary(head):
         report.skipped = "binary"
@@ -188,7 +189,7 @@ def _read(
         report.finds += finds_of(chunk, policy)
 
 
-def finds_of(chunk: Chunk, policy: Policy) -> Iterator[Find]:
+def finds_of(chunk: Chunk, policy: Policy) -> Iterator[Hit]:
     """Yield the finds of a chunk, with their places and surroundings."""
     text, line, counted, line_start = chunk.text, chunk.line, 0, 0
     for number, span in enumerate(chunk.spans):
@@ -204,7 +205,7 @@ def finds_of(chunk: Chunk, policy: Policy) -> Iterator[Find]:
         line_end = len(text) if line_end < 0 else line_end
         near = chunk.spans[max(0, number - 40) : number + 41]
         from_here, to_here = max(line_start, span.start - 400), min(line_end, span.end + 400)
-        yield Find(
+        yield Hit(
             line=line,
             column=span.start - line_start + offset,
             end_line=line + inside,
@@ -231,20 +232,21 @@ def _masked(text: str, start: int, end: int, near: Sequence[Span]) -> str:
 
 # -- several files at once ------------------------------------------------------------------------
 
-_detector: Any = None
+_find: Find | None = None
 _policy: Policy | None = None
 
 
 def _begin(policy: Path | None, config: Path | None) -> None:
     """Make a helping process ready."""
-    global _detector, _policy  # noqa: PLW0603 - what a process of the pool keeps between files
+    global _find, _policy  # noqa: PLW0603 - what a process of the pool keeps between files
     _policy = policy_for(policy, config)
-    _detector = detector_for(_policy)
+    _find = finder_for(_policy)
 
 
 def _inspect_one(name: str) -> Report:
     assert _policy is not None
-    return inspect(name, _detector.find, _policy)
+    assert _find is not None
+    return inspect(name, _find, _policy)
 
 
 def reports(names: Iterable[str], policy: Path | None, config: Path | None) -> Iterator[Report]:
@@ -254,10 +256,10 @@ def reports(names: Iterable[str], policy: Path | None, config: Path | None) -> I
     cores = min(os.cpu_count() or 1, 8, len(listed))
     if cores > 1 and STDIN not in listed and _total(listed) > _MANY and loaded.ner is None:
         with ProcessPoolExecutor(cores, initializer=_begin, initargs=(policy, config)) as pool:
-            detector_for(loaded)  # one sentence here rather than a broken pool
+            finder_for(loaded)  # one sentence here rather than a broken pool
             yield from pool.map(_inspect_one, listed, chunksize=4)
         return
-    find = detector_for(loaded).find
+    find = finder_for(loaded)
     for name in listed:
         yield inspect(name, find, loaded)
 
@@ -423,7 +425,7 @@ class _TerminalPrinter(_Printer):
             self._console.print(line, no_wrap=True, overflow="crop")
         self._console.print()
 
-    def _excerpt(self, found: Find, room: int) -> Any:
+    def _excerpt(self, found: Hit, room: int) -> Any:
         from rich.text import Text
 
         value = _printable(found.value) if self._show else masked(found)
@@ -453,11 +455,11 @@ def _printer(show: bool) -> _Printer:
     return _TerminalPrinter(show) if sys.stdout.isatty() else _Printer(show)
 
 
-def _color(found: Find) -> str:
+def _color(found: Hit) -> str:
     return "red" if found.span.kind in _SECRETS else _COLORS.get(found.span.kind, "yellow")
 
 
-def masked(found: Find) -> str:
+def masked(found: Hit) -> str:
     """Return a value's shadow: its length, and of what is no secret the first character."""
     size = len(found.value)
     if found.span.kind in _SECRETS or size < 6:

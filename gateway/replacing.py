@@ -25,7 +25,7 @@ from gateway.inspecting import (
     READ,
     STDIN,
     InspectError,
-    detector_for,
+    finder_for,
     is_binary,
     policy_for,
     text_of,
@@ -58,10 +58,10 @@ def redact_file(
 ) -> None:
     """Copy a file (or standard input) with every find replaced. Raises GatewayError."""
     found = _all(policy_for(policy, config), Action.MASK if mask else Action.TOKEN)
-    detector = detector_for(found)
+    finder = finder_for(found)
     settings, _ = load_settings(config)
     with _opened(source) as (stream, head), _written(output) as sink:
-        parts = chunks(text_of(stream, head), detector.find)
+        parts = chunks(text_of(stream, head), finder)
         if mask:
             counts = asyncio.run(_redact(parts, found, sink, _Keeping()))
         else:
@@ -236,7 +236,9 @@ def _key_and_vault(settings: Settings, policy: Policy) -> tuple[bytes, Vault]:
 
 def _checked(role: str) -> str:
     if role and not (is_path_safe_role(role) and role.strip(".")):
-        raise InspectError(f"{role[:64]!r} is not the name of a role; use letters, digits, . _ -")
+        raise InspectError(
+            f"{role[:64]!r} is no name of a role; use letters, digits, dots and dashes."
+        )
     return role
 
 
