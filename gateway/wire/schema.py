@@ -296,8 +296,9 @@ class SchemaWalk:
             scanned = self.readable(raw, media_type)
             if scanned is not None:
                 return data if scanned is raw else base64.b64encode(scanned).decode()
-            if len(data) < SHORTEST_SEAL:
-                # No file is that short, but a key may happen to be valid base64.
+            if len(data) < SHORTEST_SEAL or not is_blob(data):
+                # No file is that short, but a key may happen to be valid base64, and a lenient
+                # reader takes words with spaces for it.
                 data = self.scan.string(data)
         self.opaque(media_type or "application/octet-stream", place)
         return data

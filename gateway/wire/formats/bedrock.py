@@ -220,12 +220,15 @@ class _VendorScanner(Scanner):
 
     def string(self, text: str, key: str | None = None, depth: int = 0) -> str:
         """Read a string; one that is base64 of text is decoded, read and encoded again."""
-        if text[:5].lower() == "data:":
-            return self._walk.url(text, Location())
-        if key not in self._NAMES or len(text) < self._SHORTEST or not is_blob(text):
+        head, comma, data = text.partition(",") if text[:5].lower() == "data:" else ("", "", text)
+        named = comma != "" and head.lower().endswith(";base64")
+        blob = key in self._NAMES and len(text) >= self._SHORTEST and is_blob(text)
+        if not named and not blob:
             return super().string(text, key, depth)
+        media = head[5:].split(";", 1)[0] if named else "image/unknown"
+        data = data if named else text
         try:
-            return self._walk.blob(text, "image/unknown", Location())
+            return super().string(head) + comma + self._walk.blob(data, media, Location())
         except WireRefused as refused:
             if refused.code != "base64":
                 raise
