@@ -36,7 +36,8 @@ _PROGRAMS: Final = {
         r"--auth)[ =][\"']?[\w.@\-]{1,64}:(?P<value>[^\s\"']{4,128})"
     ),
     "/u:": re.compile(
-        r"/u:\S{1,64}[^\n]{0,60}? /p:[\"']?(?P<value>[^\s\"']{4,128})", re.IGNORECASE
+        r"/u:\S{1,64}+(?: (?!/p:)\S{1,40}+){0,3}+ /p:[\"']?(?P<value>[^\s\"']{4,128})",
+        re.IGNORECASE,
     ),
     "psexec": re.compile(rf"psexec{_ARGS} -p ?{_PW}", re.IGNORECASE),
     "lftp": re.compile(r"lftp[^\n]{0,80}? -u ?[\"']?[\w.@\-]{1,64},(?P<value>[^\s\"']{4,128})"),

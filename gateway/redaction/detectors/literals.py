@@ -61,14 +61,14 @@ def required(shape: str) -> Required:
     position = [0, 0]
     _walk(list(parser.parse(shape, re.ASCII)), position, runs, _Run(0, 0))
     best = max(runs, key=_worth, default=None)
-    if best is None or _worth(best) < 1.9:
+    if best is None or _worth(best) < 1.5:
         raise ValueError("a pattern without a literal of its own")
     return Required(tuple(dict.fromkeys(best.texts)), best.least, best.most)
 
 
 def _worth(run: _Run) -> float:
     least = min(map(len, run.texts))
-    return min(least, _LONG) - len(run.texts) / 400 - (run.most - run.least) / 200
+    return min(least, _LONG) - len(run.texts) / 400 - (run.most - run.least) / 10
 
 
 def _walk(nodes: list[Any], position: list[int], runs: list[_Run], run: _Run) -> _Run:

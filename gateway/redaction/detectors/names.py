@@ -24,8 +24,9 @@ HINTS: Final = (
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
-    r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])|(?<![a-z])pw(?![a-z])|presharedkey|"
-    r"(?<![a-z])privatekey(?= =)"
+    r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])|"
+    r"(?<![a-z])pw(?=[\"'`\]]{0,2}[ \t]{0,3}[:=,])|"
+    r"presharedkey|(?<![a-z])privatekey(?= =)"
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
 _TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")

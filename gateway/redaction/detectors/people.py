@@ -429,7 +429,11 @@ def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None
 def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
     for value, start, end in columns(text, labels):
         cell = text[start:end]
-        if 2 <= len(cell) <= _LONGEST and _is_name(cell, _PLACES[value.rule], beside="email"):
+        if (
+            cell[:1].isupper()
+            and 2 <= len(cell) <= _LONGEST
+            and _is_name(cell, _PLACES[value.rule], beside="email")
+        ):
             yield Span(start, end, "NAME", 0.75, "column")
 
 

@@ -113,6 +113,10 @@ _ENDS: Final = re.compile(
     r"but)\b)"
 )
 _TOLD: Final = re.compile(r"\b(?:use|using|enter|type|with|set)\b", re.IGNORECASE)
+_TOLD_REACH: Final = 40
+#: All that decides about a word, unless much stands between it and its value.
+_WINDOW: Final = 300
+_AFTER_WORD: Final = frozenset(" \t:=\"'`*_(→-–—.|")
 _DESCRIBES: Final = ("able", "ible", "ive", "ory", "ary", "ful", "less", "ingly", "ally", "edly")
 
 #: `log in with anna / Kx9!…`, `creds: anna:Kx9!…`
@@ -133,17 +137,27 @@ _PIN: Final = re.compile(
 def spoken(source: Source, judge: Judge) -> Iterator[Span]:
     """Look behind every word for a password or a key."""
     text, done = source.text, 0
+    seen: set[str] = set()
     for index, at, end in _SEARCH.find_matches_as_indexes(source.folded):
         if at < done or _joined(text, at, end):
             continue
         if index >= len(_WORDS):
             yield from _pair(text, end, judge)
             continue
+        if text[end : end + 1] not in _AFTER_WORD:
+            continue
+        window = text[max(0, at - _TOLD_REACH) : end + _WINDOW]  # lines repeat
+        if window in seen:
+            continue
         glue = _GLUE.match(text, end)
         if glue is None:
+            seen.add(window)
             continue
         span = _value(text, glue, judge, password=index < len(_PASSWORDS))
-        if span is not None:
+        if span is None:
+            if glue.end() - end < _WINDOW - SPOKEN_MAX - 40:
+                seen.add(window)
+        else:
             done = span.end
             yield span
     if "PIN" in text:
@@ -188,7 +202,9 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
         return True
     if glue["sign"] in ("=", "|"):
         return False  # other rules know these
-    if glue["none"] is not None and not _TOLD.search(text, max(0, glue.start() - 40), glue.start()):
+    if glue["none"] is not None and not _TOLD.search(
+        text, max(0, glue.start() - _TOLD_REACH), glue.start()
+    ):
         return False
     said = quoted or surely or glue["colon"] is not None
     return _is_plain_password(text, written, end, quoted=quoted, said=said)

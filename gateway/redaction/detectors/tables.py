@@ -41,7 +41,8 @@ _LABELS: Final = Labels((_PASSWORDS, _KEYS))
 #: A head holds names only: two at least, and not the items of a list in source code.
 _HEAD_NAME: Final = r"[\"'`]?[^\W\d_][\w .\-/]{0,40}[\"'`]?"
 _HEAD: Final = re.compile(
-    rf"(?:(?P<sign>\|)[ ]?)?{_HEAD_NAME}(?:[ ]*[,;|\t][ ]*{_HEAD_NAME}){{1,60}}[ ]*(?(sign)\|)[ ]*\r?"
+    rf"(?:(?P<sign>\|)[ ]?)?{_HEAD_NAME}(?:[ ]*[,;|\t][ ]*{_HEAD_NAME}){{1,60}}"
+    r"[ ]*(?(sign)\|)[ ]*\r?"
 )
 _CELL_MORE: Final = 14
 _SINGLE: Final = re.compile(r"\S+")
@@ -52,19 +53,27 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     text = source.text
     if "\n" not in text and "values" not in source.folded:
         return
-    labels = [label for label in _LABELS.find(source) if _in_head(text, label)]
+    heads: dict[int, bool] = {}
+    labels = [label for label in _LABELS.find(source) if _in_head(text, label, heads)]
+    judged: dict[tuple[str, str], bool] = {}  # cells repeat
     for value, start, end in columns(text, labels):
         cell = text[start:end]
-        if _is_secret(cell, value, judge):
+        known = (value.rule, cell)
+        if known not in judged:
+            judged[known] = _is_secret(cell, value, judge)
+        if judged[known]:
             yield Span(start, end, "SECRET", 0.8, "column")
 
 
-def _in_head(text: str, label: Label) -> bool:
+def _in_head(text: str, label: Label, heads: dict[int, bool]) -> bool:
+    """`heads`: which lines, by their beginnings, are heads of tables."""
     start = text.rfind("\n", max(0, label.start - 300), label.start) + 1
     if text[max(0, label.start - 300) : label.start].lower().rfind("insert into") >= 0:
         return True
     end = text.find("\n", label.end, label.end + 300)
-    if end < 0 or _HEAD.fullmatch(text, start, end) is None:
+    if start not in heads:
+        heads[start] = end >= 0 and _HEAD.fullmatch(text, start, end) is not None
+    if not heads[start]:
         return False
     cell = (
         re.split(r"[,;|\t]", text[start : label.start])[-1]
