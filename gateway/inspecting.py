@@ -332,14 +332,14 @@ class _Tally:
         """What was read and found, in one line."""
         read = self.files - self.skipped - self.failed
         files = f"{read} file{'s' if read != 1 else ''}"
-        size = f", {_megabytes(self.size)}" if self.size else ""
+        size = f"{_megabytes(self.size)} in " if self.size else ""
         skipped = f", {self.skipped} not text" if self.skipped else ""
-        where = f"{files}{size} in {seconds:.1f} s{skipped}"
+        cost = f"({size}{seconds:.1f} s{skipped})"
         if not self.finds:
-            return f"Nothing found in {where}."
+            return f"Nothing found in {files} {cost}."
+        where = files if self.hit == read else f"{self.hit} of {files}"
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common())
-        in_files = f" in {self.hit} of them" if read > 1 else ""
-        return f"{self.finds} found{in_files}: {kinds}  ({where})"
+        return f"{self.finds} found in {where}: {kinds} {cost}"
 
 
 def _megabytes(size: int) -> str:
