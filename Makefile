@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Two cores is the machine we promise to fit; more only help.
 WORKERS ?= 2
 
-.PHONY: help install demo test lint types check bench quality lock clean
+.PHONY: help install demo test lint types check bench quality fuzz soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ bench: install ## speed and size, as ratios against a peer in the same run
 
 quality: install ## what the rules find and hit in vain, beside stock Presidio
 	@$(BIN)/python tests/bench/quality.py
+
+fuzz: install ## 20,000 mutated bodies for each call, through the scanner (BODIES=n)
+	@FUZZ_BODIES=$(or $(BODIES),20000) $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider -q tests/gateway/test_coverage_fuzz.py $(ARGS)
+
+soak: install ## ten minutes of mixed load while scanning workers are killed (SECONDS=n)
+	@SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -p no:xdist -p no:cacheprovider -q tests/faults/test_gateway_soak.py $(ARGS)
 
 lock: ## renew the two lock files (needs uv on PATH)
 	@uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -q pyproject.toml -o deploy/requirements/run.txt

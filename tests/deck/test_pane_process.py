@@ -319,11 +319,8 @@ async def test_fifty_children_come_and_go_without_zombies_or_open_files(
 ) -> None:
     files = len(os.listdir("/proc/self/fd"))
     many = []
-    worst = 0.0
     for _ in range(50):
-        before = time.monotonic()
         many.append(await runs().spawn("sleep", "600"))
-        worst = max(worst, time.monotonic() - before)
         await asyncio.sleep(0)
     await asyncio.gather(*(run.process.stop(2) for run in many))
     assert all(run.ends == [ExitStatus(None, 15)] for run in many)
