@@ -90,11 +90,24 @@ _facts: Final = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
+# New values run these; to build a statement takes as long as to run it.
+_ROWS_OF: Final = select(
+    _entries.c.owner,
+    _entries.c.token,
+    _entries.c.mark,
+    _entries.c.sealed.is_not(None).label("has_value"),
+).where(
+    _entries.c.scope == bindparam("scope"),
+    _entries.c.token.in_(bindparam("tokens", expanding=True)),
+)
+_INSERT: Final = insert(_entries)
+_KEY_CHECK: Final = "key_check"
+_KEY_CHECK_OF: Final = select(_facts.c.value).where(_facts.c.name == _KEY_CHECK)
+
 #: First byte of every sealed value; the rest is a 12-byte nonce and AES-256-GCM ciphertext with
 #: tag.
 _FORMAT: Final = b"\x01"
 _NONCE: Final = 12
-_KEY_CHECK: Final = "key_check"
 #: Tokens asked for in one statement; SQLite allows 999 variables in its oldest builds.
 _BATCH: Final = 500
 #: Rows sealed anew in one statement.
@@ -252,7 +265,7 @@ class Store:
                 outcomes.append(None)
                 rows += self._missing(connection, call, there)
             if rows:
-                connection.execute(insert(_entries), rows)
+                connection.execute(_INSERT, rows)
         return outcomes
 
     def _missing(
@@ -542,15 +555,9 @@ class Store:
     # -- parts of the above -----------------------------------------------------------------------
 
     def _rows_of(self, connection: Connection, scope: str, tokens: Iterable[str]) -> list[Any]:
-        query = select(
-            _entries.c.owner,
-            _entries.c.token,
-            _entries.c.mark,
-            _entries.c.sealed.is_not(None).label("has_value"),
-        ).where(_entries.c.scope == scope)
         rows: list[Any] = []
         for part in _batches(tokens):
-            rows += connection.execute(query.where(_entries.c.token.in_(part)))
+            rows += connection.execute(_ROWS_OF, {"scope": scope, "tokens": part})
         return rows
 
     def _others_alike(
@@ -713,8 +720,7 @@ def _opens(seal: AESGCM, check: bytes) -> bool:
 
 
 def _key_check_of(connection: Connection) -> bytes | None:
-    query = select(_facts.c.value).where(_facts.c.name == _KEY_CHECK)
-    check: bytes | None = connection.execute(query).scalar()
+    check: bytes | None = connection.execute(_KEY_CHECK_OF).scalar()
     return check
 
 
