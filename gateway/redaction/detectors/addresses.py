@@ -175,7 +175,9 @@ _PLACE_COUNTRY: Final = re.compile(
     rf"{_SEP}{_PLACE}?(?:{_SEP}(?:[A-Z]{{2,3}}|nan|\d\d))?{_SEP}{_COUNTRY}(?:[ ]{CODE})?(?!\w)"
 )
 _COUNTRY_ONLY: Final = re.compile(rf"{_SEP}{_COUNTRY}(?:[ ]{CODE})?(?!\w)")
-_CODE_ONLY: Final = re.compile(rf"{_SEP}(?:{UK_CODE}|[A-Z]\d[A-Z][ ]\d[A-Z]\d)(?!\w)")
+_CODE_ONLY: Final = re.compile(
+    rf"{_SEP}(?:{UK_CODE}|[A-Z]\d[A-Z][ ]\d[A-Z]\d|[A-Z]\d[\dW][ ]?[A-Z0-9]{{4}})(?!\w)"
+)
 _PLACE_ONLY: Final = re.compile(rf",[ ]{{1,2}}{_PLACE}(?=[,.;:!?)\n\r\"'<|]|\s*\Z)")
 _LOWER_PLACE_CODE: Final = re.compile(
     rf"{_SEP}[^\W\d_]{{3,20}}(?:[ ][^\W\d_]{{2,20}}){{0,3}}(?:{_SEP}(?:[a-z]{{2}}"
@@ -198,12 +200,18 @@ _LOWER_BEFORE_LAST: Final = re.compile(
     rf"{_HEAD_NUM}(?:{_NUM}[ ]){{1,2}}(?:[a-zß-öø-ÿ'’.\-]{{2,20}}[ ]){{1,3}}\Z"
 )
 _BEFORE_REACH: Final = 64
-_NUMBER_BEHIND: Final = re.compile(
-    rf"\.?,?[ ]{_NUM}\.?(?![\w%]|[.:,]\d|[ ]?(?:%|km|kg|MB|GB|ms|px|years|times|items))"
+_NUMBER_BEHIND: Final = re.compile(  # and the stair and flat of `15 B 3`
+    rf"\.?,?[ ]{_NUM}(?:(?<=[A-Ha-h])[ ]\d{{1,3}}(?=,|\s*\Z|\n))?\.?(?![\w%]|[.:,]\d|[ ]?(?:%|km"
+    rf"|kg|MB|GB|ms|px|years|times|items))"
 )
-_DIRECTION: Final = re.compile(r"[ ](?:North|South|East|West|N|S|E|W|NE|NW|SE|SW)\b\.?(?!\w)")
+_DIRECTION: Final = re.compile(
+    r"[ ](?:North|South|East|West|Upper|Lower|N|S|E|W|NE|NW|SE|SW)\b\.?(?!\w)"
+)
 _NUMBER_BEFORE: Final = re.compile(rf"{_HEAD_NUM}{_NUM}(?:[ ]?,[ ]?|[ ])\Z")
 _FLAT_BEFORE: Final = re.compile(rf"(?<!\w){_UNIT}(?:,[ ]|[ ]|\n[ ]*)\Z", re.IGNORECASE)
+_FLAT_WORD: Final = re.compile(
+    r"(?<!\w)(?:flat|unit|apt\.?|apartment|suite|room|studio)[ ]\Z", re.IGNORECASE
+)
 _FIRST_REST: Final = re.compile(
     rf"[ ]?(?:(?:{UP}[\w'’.\-/]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}(?=[ ](?:de|di)[ ])"
     rf"|[dl]['’]\w{{2,24}}|{UP}\.)[ ]?){{1,6}}"
@@ -221,7 +229,8 @@ _CORNER_REST: Final = re.compile(
 )
 _THE_BEFORE: Final = re.compile(r"the[ ]\Z", re.IGNORECASE)
 _BOX_REST: Final = re.compile(
-    r"\.?(?:[ ](?:no\.?|nr\.?)?[ ]?|[ ]?:?[ ]?)\d{1,6}(?![\w.]\d)(?:,?[ ]Box[ ]\d{1,6})?",
+    r"\.?(?:[ ](?:no\.?|nr\.?)?[ ]?|[ ]?:?[ ]?)\d{1,6}(?:[ ]\d\d){0,3}(?![\w.]\d)"
+    r"(?:,?[ ]Box[ ]\d{1,6})?",
     re.IGNORECASE,
 )
 _MILITARY: Final = re.compile(
@@ -275,14 +284,38 @@ class AddressRule(Rule):
                     break
                 yield Span(first, last, "ADDRESS", 0.8, f"street-{sort.name.lower()}")
                 break
-        for match in _US_TAIL.finditer(text):
-            head = _before_us_tail(text, match)
-            if head is not None and not _is_no_ones(text, head):
-                yield Span(head, match.end(), "ADDRESS", 0.85, "street-zip")
-        for match in _UK_SECOND.finditer(text):
-            code = _UK_ALONE.search(text, max(0, match.start() - 5), match.end())
-            if code is not None:
-                yield Span(code.start(), code.end(), "ADDRESS", 0.7, "uk-postcode")
+        yield from _by_place(text)
+
+
+def _by_place(text: str) -> Iterator[Span]:
+    """Addresses told by the code of their place."""
+    for match in _US_TAIL.finditer(text):
+        head = _before_us_tail(text, match)
+        if head is not None and not _is_no_ones(text, head):
+            yield Span(head, match.end(), "ADDRESS", 0.85, "street-zip")
+    for match in _PLACE_BEHIND.finditer(text):
+        street = _street_of_place(text, match.start())
+        if street is not None:
+            yield Span(street, _with_tail(text, street, match.start()), "ADDRESS", 0.75, "place")
+    for match in _UK_SECOND.finditer(text):
+        code = _UK_ALONE.search(text, max(0, match.start() - 5), match.end())
+        if code is not None:
+            yield Span(code.start(), code.end(), "ADDRESS", 0.7, "uk-postcode")
+
+
+#: A code and its place behind a number tell of a street without any word for one:
+#: `Ermou 25, 105 63 Athina`.
+_PLACE_BEHIND: Final = re.compile(rf",[ ](?=\d)(?<=\w,[ ])(?!(?:19|20)\d\d[ ]){CODE}[ ]{_PLACE}")
+_STREET_OF_PLACE: Final = re.compile(
+    rf"(?<![\w.\-])(?:{UP}[\w'’.\-]{{1,24}}[ ]|{_SMALL}[ ]){{1,4}}{_NUM}\Z"
+)
+
+
+def _street_of_place(text: str, at: int) -> int | None:
+    street = _STREET_OF_PLACE.search(text, max(0, at - _BEFORE_REACH), at)
+    if street is None or _NOT_A_STREET.search(street.group()) or not _has_name(street.group()):
+        return None
+    return street.start()
 
 
 _ANY_DIGIT: Final = re.compile(r"\d")
@@ -329,7 +362,8 @@ _PLACE_CONTEXT: Final = re.compile(
 )
 #: Where one writes for a copy of a license: in the head of many files, and no person's.
 _LICENSE: Final = re.compile(
-    r"51 Franklin St|59 Temple Pl|675 Mass(?:achusetts)? Ave|Fifth Floor, Boston|Suite 330,? Boston",
+    r"51 Franklin St|59 Temple Pl|675 Mass(?:achusetts)? Ave|Fifth Floor, Boston"
+    r"|Suite 330,? Boston",
     re.IGNORECASE,
 )
 
@@ -377,7 +411,7 @@ def _line_floor(text: str, at: int, done: int, reach: int = _BEFORE_REACH) -> in
 
 def _with_flat_before(text: str, first: int, done: int) -> int:
     floor = max(done, first - 24)
-    flat = _FLAT_BEFORE.search(text, floor, first)
+    flat = _FLAT_BEFORE.search(text, floor, first) or _FLAT_WORD.search(text, floor, first)
     return flat.start() if flat is not None else first
 
 
@@ -472,6 +506,8 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     if start and (text[start - 1].isalnum() or text[start - 1] in "_-"):
         return None
     word = text[start:end].lower()
+    if text[start].islower() and (word in _ARTICLES or text[max(0, start - 3) : start] == "et "):
+        return None
     number = _NUMBER_BEFORE.search(text, max(done, start - 20), start)
     names = _FIRST_REST.match(text, end)
     if names is None:
@@ -483,14 +519,14 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     if number is None or _CODE_PLACE.match(text, len(rest.rstrip(" ,")) + end) is None:
         behind = _FIRST_NUMBER.match(text, len(rest.rstrip()) + end)
     plain = word in _PLAIN_FIRST
-    if behind is not None and (text[start].isupper() or not plain or number is not None):
+    if behind is not None:
         first = number.start() if number is not None else start
-        if plain and (text[start].islower() or word in _PHRASES_FIRST) and number is None:
+        if number is None and text[start].islower() and word in _LOWER_REFUSED:
             return None
         return _with_flat_before(text, first, done), behind.end()
     if number is None or word in _PHRASES_FIRST or (plain and word in _ENGLISH_TOO):
         return None
-    last = len(rest.rstrip(" .,")) + end
+    last = len(rest.rstrip(" .,'’")) + end
     return _with_flat_before(text, number.start(), done), last
 
 
@@ -503,6 +539,11 @@ _PLAIN_FIRST: Final = frozenset(
 _PHRASES_FIRST: Final = frozenset(
     {"am", "an der", "im", "in der", "zum", "zur", "auf der", "unter den", "alte", "alter", "altes",
      "obere", "untere", "lange", "große", "place", "r.", "c.", "passage", "square"}
+)  # fmt: skip
+_ARTICLES: Final = frozenset({"am", "an der", "im", "in der", "zum", "zur", "auf der", "unter den"})
+_LOWER_REFUSED: Final = frozenset(
+    {"via", "place", "passage", "square", "avenue", "boulevard", "r.", "c.", "str.", "plaza", "av",
+     "alte", "alter", "altes", "obere", "untere", "lange", "große", "blvd", "strada", "cours"}
 )  # fmt: skip
 _ENGLISH_TOO: Final = frozenset(
     {"via", "place", "passage", "square", "plaza", "r.", "c.", "al.", "os."}

@@ -95,4 +95,17 @@ VALUES: Final = (
         (),
         0.85,
     ),
+    Value(
+        "BIRTHDATE",
+        "birthplace",  # the place stands between
+        words(
+            "nato a|nata a|nato/a a|né à|née à|born in|nacido en|nacida en|geboren in|geboren te|"
+            "nascido em|nascida em|urodzony w|urodzona w|natural de|född i|født i"
+        ),
+        _DATE,
+        is_date,
+        Reach.NEAR,
+        (),
+        0.8,
+    ),
 )

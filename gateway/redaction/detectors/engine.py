@@ -100,7 +100,7 @@ class Detector:
         self._people = next(rule for rule in self._rules if isinstance(rule, PeopleRule))
         self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
-        named = (PhoneRule, SsnRule, CardRule, IpRule, LabeledRule)
+        named = (PhoneRule, SsnRule, CardRule, IpRule, MacRule, LabeledRule)
         self._by_context = [rule for rule in self._rules if isinstance(rule, named)]
         self._own = load_own(policy)
         if policy.recognizers_file is not None:

@@ -161,7 +161,8 @@ VALUES: Final = (
             "prescription number|rx number|rx no|accession number|specimen id|health card"
         ),
         re.compile(
-            r"(?<![\w])(?:[A-Z]{1,6}[\-/ ]?)?\d{1,12}(?:[\-/ ]?[A-Z0-9]{1,10}){0,4}"
+            r"(?<![\w])(?:[A-Z]{1,6}[\-/ ]?)?\d{1,12}(?:(?:[\-/]?|[ ]"
+            r"(?=[A-Z]{0,3}\d))[A-Z0-9]{1,10}){0,4}"
             r"(?![\w]|[.\-/]\w)",
             re.IGNORECASE,
         ),

@@ -660,6 +660,13 @@ def _six_four(written: str) -> bool:
     return not _CLOCK.match(written) and (_is_personnummer(written) or _is_cpr_alone(written))
 
 
+def _hetu_or_other(written: str) -> bool:
+    """The forms of several countries' numbers meet where the last sign is a digit."""
+    return checked(fi_hetu)(written) or (
+        written[6] == "-" and written[-1].isdigit() and _six_four(written)
+    )
+
+
 _ALONE_CHECKS: Final[dict[str, tuple[str, str, Validator]]] = {
     "nino": ("NATIONAL_ID", "nino", is_nino),
     "nino2": ("NATIONAL_ID", "nino", is_nino),
@@ -674,7 +681,7 @@ _ALONE_CHECKS: Final[dict[str, tuple[str, str, Validator]]] = {
     "dni": ("NATIONAL_ID", "dni", _is_dni_alone),
     "dni2": ("NATIONAL_ID", "dni", checked(es_dni)),
     "pps": ("NATIONAL_ID", "pps", _is_pps_alone),
-    "hetu": ("NATIONAL_ID", "hetu", checked(fi_hetu)),
+    "hetu": ("NATIONAL_ID", "hetu", _hetu_or_other),
     "six": ("NATIONAL_ID", "personnummer", _six_four),
     "old": ("NATIONAL_ID", "personnummer", _is_personnummer),
     "long": ("NATIONAL_ID", "personnummer", _is_long_pnr),

@@ -114,8 +114,8 @@ VALUES: Final = (
             "nipc|cif|cif nif|número de iva|pvn|pvm|kmkr|käibemaksukohustuslase|ddv|"
             "id za ddv|oib|pdv|pdv id|adószám|adoszam|közösségi adószám|ддс|ид номер|cui|"
             "cod fiscal|αφμ|α.φ.μ.|orgnr|org nr|organisasjonsnummer|mva|organisationsnummer|"
-            "company vat|btw id|eu vat|gst vat|ondernemingsnummer|numéro d'entreprise|tax id|"
-            "tax number|mwst nummer|uid"
+            "company vat|btw id|eu vat|gst vat|ondernemingsnummer|numéro d'entreprise|"
+            "mwst nummer|uid"
         ),
         re.compile(
             r"(?<![\w])(?<!\w[.\-/])(?:[A-Z]{2}[ .\-]?)?(?:U)?[A-Z0-9]{0,2}\d"
