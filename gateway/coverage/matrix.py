@@ -1,7 +1,7 @@
 """The matrix: every sample, every place in it, every encoding; and what came of each.
 
-Owns how a mark becomes a planted canary. Invariants: a position differs from the clean request in
-exactly one place; a canary is fresh for every cell, so that no answer can come from a memory.
+Owns how a mark becomes a planted canary. Invariants: a canary is fresh for every cell, so that no
+answer can come from a memory, and none stands in two places, so that a leak names its position.
 Pure; the requests are sent by `run`.
 """
 
@@ -15,7 +15,7 @@ import json
 import pkgutil
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -51,15 +51,20 @@ BAD: Final = frozenset((Outcome.LEAKED, Outcome.ALTERED, Outcome.BLOCKED))
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request to send, and what must not arrive. `expected` is the body that must arrive
-    when nothing is planted."""
+    """One request to send. planted: the values that must not arrive, by number of the position;
+    expected: the document that must arrive when nothing is planted."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
-    values: tuple[str, ...] = field(default=(), repr=False)
+    planted: Mapping[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
     expected: Any = field(default=None, repr=False)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Everything that must not arrive."""
+        return tuple(value for values in self.planted.values() for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ def positions(sample: Sample) -> list[Position]:
 
 def clean(sample: Sample) -> Request:
     """Return the sample with nothing planted."""
-    return _request(sample, _Planter(None, ""))
+    return _request(sample, _Planter(()))
 
 
 # -- encodings ---------------------------------------------------------------------------------
@@ -134,6 +139,7 @@ BODY_ENCODINGS: Final[Mapping[str, tuple[Callable[[bytes], bytes], str, bool]]] 
     "br": (brotli.compress, "br", False),
     "zstd": (_zstd, "zstd", False),
 }
+_AS_IS: Final = BODY_ENCODINGS["plain"]
 #: How the planted text itself is written.
 TEXT_ENCODINGS: Final[Mapping[str, Callable[[str], str]]] = {
     "json in string": lambda text: json.dumps({"note": text}),
@@ -143,34 +149,33 @@ TEXT_ENCODINGS: Final[Mapping[str, Callable[[str], str]]] = {
 ENCODINGS: Final = (*BODY_ENCODINGS, *TEXT_ENCODINGS)
 
 
-def planted(position: Position, encoding: str) -> Request | None:
-    """Return the sample with a canary at one position, or None where the encoding has no meaning
-    there."""
+def applies(position: Position, encoding: str) -> bool:
+    """Tell whether an encoding has a meaning at a position."""
     if encoding in TEXT_ENCODINGS:
-        if not position.is_in_body or " key" in position.place:
-            return None
-        return _request(position.sample, _Planter(position.number, "", TEXT_ENCODINGS[encoding]))
-    _, _, is_json = BODY_ENCODINGS[encoding]
-    if encoding != "plain" and (position.place.startswith(("path", "query", "header"))):
-        return None
-    if is_json and not position.is_in_body:
-        return None
-    return _request(position.sample, _Planter(position.number, encoding))
+        return position.is_in_body and " key" not in position.place
+    if encoding != "plain" and position.place.startswith(("path", "query", "header")):
+        return False
+    return position.is_in_body or not BODY_ENCODINGS[encoding][2]
+
+
+def planted(chosen: Sequence[Position], encoding: str) -> Request:
+    """Return a sample with a canary at each of the chosen positions of it, where the encoding
+    `applies`."""
+    numbers = [position.number for position in chosen]
+    return _request(chosen[0].sample, _Planter(numbers, encoding))
 
 
 # -- planting ----------------------------------------------------------------------------------
 
 
 class _Planter:
-    """Replaces marks one after another: one by a canary, the others by a plain word."""
+    """Replaces marks one after another: those chosen by a canary, the others by a plain word."""
 
-    def __init__(
-        self, number: int | None, encoding: str, write: Callable[[str], str] = str
-    ) -> None:
-        self.encoding = encoding or "plain"
-        self.values: tuple[str, ...] = ()
-        self._number = number
-        self._write = write
+    def __init__(self, numbers: Collection[int], encoding: str = "plain") -> None:
+        self.write_body, self.content_encoding, _ = BODY_ENCODINGS.get(encoding, _AS_IS)
+        self.planted: dict[int, tuple[str, ...]] = {}
+        self._numbers = frozenset(numbers)
+        self._write_text = TEXT_ENCODINGS.get(encoding, str)
         self._at = 0
 
     def fill(self, text: str, *, word: bool = False) -> str:
@@ -183,19 +188,18 @@ class _Planter:
 
     def _next(self, *, word: bool) -> str:
         number, self._at = self._at, self._at + 1
-        if number != self._number:
+        if number not in self._numbers:
             return PLAIN
         canary: Canary = fresh_word() if word else fresh()
-        self.values = canary.values
-        return self._write(canary.text)
+        self.planted[number] = canary.values
+        return self._write_text(canary.text)
 
 
 def _request(sample: Sample, planter: _Planter) -> Request:
     path, question, query = sample.path.partition("?")
     path = _filled_url(path, planter) + question + _filled_url(query, planter)
     headers = {name: planter.fill(value, word=True) for name, value in sample.headers.items()}
-    write, content_encoding, _ = BODY_ENCODINGS[planter.encoding]
-    expected = None
+    write, expected = planter.write_body, None
     if sample.body is None:
         body = b""
     elif isinstance(sample.body, bytes):
@@ -205,9 +209,9 @@ def _request(sample: Sample, planter: _Planter) -> Request:
         body = write(json.dumps(expected).encode())
     if sample.body is not None:
         headers["content-type"] = sample.media_type
-    if content_encoding:
-        headers["content-encoding"] = content_encoding
-    return Request(sample.method, path, headers, body, planter.values, expected)
+    if planter.content_encoding:
+        headers["content-encoding"] = planter.content_encoding
+    return Request(sample.method, path, headers, body, planter.planted, expected)
 
 
 def _filled_url(text: str, planter: _Planter) -> str:

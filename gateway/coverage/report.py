@@ -81,7 +81,7 @@ def _print(report: Report, *, every: bool) -> None:
     verdict = "[bold red]NOT SAFE[/]" if report.bad else "[bold green]nothing leaked[/]"
     refused = sum(cell.outcome is Outcome.REFUSED for cell in cells)
     console.print(
-        f"{verdict}: {formats} formats, {report.places} positions, {len(cells)} requests, "
+        f"{verdict}: {formats} formats, {report.places} positions, {len(cells)} cells, "
         f"{refused} refused, {len(report.bad)} bad",
         highlight=False,
     )
@@ -90,7 +90,7 @@ def _print(report: Report, *, every: bool) -> None:
 def _print_sums(console: Console, heading: str, rows: list[tuple[str, Cell]]) -> None:
     table = Table(header_style="bold")
     table.add_column(heading, no_wrap=True)
-    for name in ("positions", "requests", "redacted", "refused", "bad"):
+    for name in ("positions", "cells", "redacted", "refused", "bad"):
         table.add_column(name, justify="right")
     for name in dict.fromkeys(name for name, _ in rows):
         cells = [cell for known, cell in rows if known == name]

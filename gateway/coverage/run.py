@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from gateway.coverage.matrix import (
     Outcome,
     Position,
     Request,
+    applies,
     clean,
     planted,
     positions,
@@ -205,28 +206,48 @@ async def _check_reached(sender: _Sender, url: str, provider: str) -> None:
 
 
 async def _run(sender: _Sender, chosen: Iterable[Sample]) -> Report:
-    cells: list[Any] = []
+    cells: list[Coroutine[Any, Any, list[Cell]]] = []
     for sample in chosen:
         cells.append(_clean_cell(sender, sample))
-        for position in positions(sample):
-            for encoding in ENCODINGS:
-                request = planted(position, encoding)
-                if request is not None:
-                    cells.append(_cell(sender, position, encoding, request))
-    return Report(list(await asyncio.gather(*cells)))
+        places = positions(sample)
+        for encoding in ENCODINGS:
+            meant = [position for position in places if applies(position, encoding)]
+            cells += _cells(sender, meant, encoding)
+    return Report([cell for found in await asyncio.gather(*cells) for cell in found])
 
 
-async def _cell(sender: _Sender, position: Position, encoding: str, request: Request) -> Cell:
+def _cells(
+    sender: _Sender, meant: list[Position], encoding: str
+) -> Iterator[Coroutine[Any, Any, list[Cell]]]:
+    """One request for each position as it is written plainly; of the other encodings one for all
+    positions of a sample, each with its own canary."""
+    if encoding == "plain":
+        for position in meant:
+            yield _some_cells(sender, [position], encoding)
+    elif meant:
+        yield _some_cells(sender, meant, encoding)
+
+
+async def _some_cells(sender: _Sender, chosen: list[Position], encoding: str) -> list[Cell]:
+    request = planted(chosen, encoding)
     received, _, _, sentence = await sender.send(request)
-    if received is None:
-        outcome = Outcome.REFUSED
-    else:
-        outcome = Outcome.LEAKED if leaked(request.values, received) else Outcome.REDACTED
-        sentence = ""
-    return Cell(position.sample.wire, position.place, encoding, outcome, sentence)
+    if received is None and len(chosen) > 1:
+        # One of them was refused: which one, only single requests can tell.
+        alone = [_some_cells(sender, [position], encoding) for position in chosen]
+        return [cell for found in await asyncio.gather(*alone) for cell in found]
+    cells: list[Cell] = []
+    for position in chosen:
+        wire, place = position.sample.wire, position.place
+        if received is None:
+            cells.append(Cell(wire, place, encoding, Outcome.REFUSED, sentence))
+        else:
+            is_there = leaked(request.planted[position.number], received)
+            outcome = Outcome.LEAKED if is_there else Outcome.REDACTED
+            cells.append(Cell(wire, place, encoding, outcome))
+    return cells
 
 
-async def _clean_cell(sender: _Sender, sample: Sample) -> Cell:
+async def _clean_cell(sender: _Sender, sample: Sample) -> list[Cell]:
     request = clean(sample)
     received, body, _, sentence = await sender.send(request)
     outcome = Outcome.REDACTED
@@ -237,7 +258,7 @@ async def _clean_cell(sender: _Sender, sample: Sample) -> Cell:
     else:
         sentence = ""
     where = f"{sample.method} {sample.path.partition('?')[0]}"
-    return Cell(sample.wire, where, CLEAN, outcome, sentence)
+    return [Cell(sample.wire, where, CLEAN, outcome, sentence)]
 
 
 def _ordered(body: bytes) -> Any:

@@ -20,7 +20,7 @@ from gateway_harness import Gateway, Provider, Seen
 from yarl import URL
 
 from gateway.coverage.canaries import leaked
-from gateway.coverage.matrix import Request, clean, planted, positions, samples
+from gateway.coverage.matrix import Request, applies, clean, planted, positions, samples
 from shared.ledger import verify_path
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "6"))
@@ -42,9 +42,7 @@ def requests(chance: random.Random) -> list[Request]:
         places = positions(sample)
         for position in chance.sample(places, min(4, len(places))):
             encoding = chance.choice(["plain", "gzip", "zstd", "escapes", "json in json"])
-            request = planted(position, encoding) or planted(position, "plain")
-            assert request is not None
-            found.append(request)
+            found.append(planted([position], encoding if applies(position, encoding) else "plain"))
     return found
 
 

@@ -17,6 +17,7 @@ from gateway.coverage.canaries import fresh, leaked
 from gateway.coverage.matrix import (
     ENCODINGS,
     Outcome,
+    applies,
     clean,
     planted,
     positions,
@@ -80,8 +81,7 @@ def test_every_mark_is_a_position_and_only_that_place_changes() -> None:
     plain = clean(SAMPLE)
     assert MARK.encode() not in plain.body + plain.path.encode()
     for position in places:
-        request = planted(position, "plain")
-        assert request is not None
+        request = planted([position], "plain")
         sent = request.body + f"{request.path} {request.headers}".encode()
         assert leaked(request.values, sent)
         assert not leaked(request.values, plain.body)
@@ -91,8 +91,8 @@ def test_every_mark_is_a_position_and_only_that_place_changes() -> None:
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_each_encoding_writes_the_same_value_in_another_way(encoding: str) -> None:
     position = positions(SAMPLE)[3]
-    request = planted(position, encoding)
-    assert request is not None
+    assert applies(position, encoding)
+    request = planted([position], encoding)
     assert request.values
     if encoding == "plain":
         assert leaked(request.values, request.body)
