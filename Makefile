@@ -44,7 +44,7 @@ bench: install ## speed and size, as ratios against a peer in the same run
 quality: install ## what the rules find and hit in vain, beside stock Presidio
 	@$(BIN)/python tests/bench/quality.py
 
-fuzz: install ## 20,000 mutated bodies for each call, through the scanner (BODIES=n)
+fuzz: install ## 20,000 mutated bodies for each format, through the scanner (BODIES=n)
 	@FUZZ_BODIES=$(or $(BODIES),20000) $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider -q tests/gateway/test_coverage_fuzz.py $(ARGS)
 
 soak: install ## ten minutes of mixed load while scanning workers are killed (SECONDS=n)
