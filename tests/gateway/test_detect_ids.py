@@ -306,8 +306,8 @@ def test_a_machine_readable_zone_is_found_whole(detector: Detector) -> None:
 
 
 SURROUNDINGS = [
-    "{}", "{}.", "({})", '"{}"', "'{}'", "<b>{}</b>", "// {}", "# {} is it", "- {}\n- next", "x\n{}\ny",
-    "| {} |", "**{}**", "`{}`",
+    "{}", "{}.", "({})", '"{}"', "'{}'", "<b>{}</b>", "// {}", "# {} is it", "- {}\n- next",
+    "x\n{}\ny", "| {} |", "**{}**", "`{}`",
 ]  # fmt: skip
 ALONE = [
     "RCCMNL83S18D969H", "X2482300W", "131052-308T", "JG103759A", "DE136695976", "NL004495445B01",

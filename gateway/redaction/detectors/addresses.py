@@ -307,7 +307,7 @@ def _by_place(text: str) -> Iterator[Span]:
 #: `Ermou 25, 105 63 Athina`.
 _PLACE_BEHIND: Final = re.compile(rf",[ ](?=\d)(?<=\w,[ ])(?!(?:19|20)\d\d[ ]){CODE}[ ]{_PLACE}")
 _STREET_OF_PLACE: Final = re.compile(
-    rf"(?<![\w.\-])(?:{UP}[\w'’.\-]{{1,24}}[ ]|{_SMALL}[ ]){{1,4}}{_NUM}\Z"
+    rf"(?<![\w.\-]){UP}[\w'’.\-]{{1,24}}[ ](?:{UP}[\w'’.\-]{{1,24}}[ ]|{_SMALL}[ ]){{0,3}}{_NUM}\Z"
 )
 
 
@@ -593,6 +593,24 @@ def _flat(text: str, start: int, end: int, done: int) -> Found:
 
 
 _WORDS_BACK: Final = 7
+_SENTENCE_WORDS: Final = frozenset(
+    {
+        "and",
+        "as",
+        "is",
+        "at",
+        "in",
+        "to",
+        "address",
+        "my",
+        "for",
+        "with",
+        "on",
+        "from",
+        "or",
+        "into",
+    }
+)
 _ANY_WORD: Final = re.compile(r"[^\s>]+")
 _NAME_WORD: Final = re.compile(r"[^\W_][\w'’.\-/()]{0,24},?\Z")
 
@@ -608,7 +626,7 @@ def _street_before(text: str, at: int, done: int) -> int | None:
     words = list(_ANY_WORD.finditer(text, floor, at))
     for word in reversed(words[-_WORDS_BACK:]):
         written = word.group()
-        if _NAME_WORD.match(written) is None:
+        if _NAME_WORD.match(written) is None or written in _SENTENCE_WORDS:
             break
         if written[0].isdigit():
             first = word.start()

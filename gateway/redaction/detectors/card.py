@@ -25,7 +25,7 @@ _RUN: Final = re.compile(
 #: How issuers group the digits in print; an ungrouped number is one group.
 _GROUPINGS: Final = frozenset(
     {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5),
-     (4, 4, 4), (6, 13), (8, 8), (4, 5, 6), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1)}
+     (4, 4, 4), (6, 13), (8, 8), (4, 5, 6), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1), (4, 4, 4, 2)}
 )  # fmt: skip
 
 #: Every way such a grouping may begin.

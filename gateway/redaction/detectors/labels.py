@@ -70,7 +70,8 @@ _FILLER: Final = (
     r"text|string|str|date|data|new|datetime|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
     r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
     r"στις|στη|στην|τις|au|dne|dnia|dniu|w|em|op|mm|dd|yyyy|yy|[dmy]{2,4}|datetime|"
-    r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°ºo]\b|№|&quot;|&#34;)"
+    r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°º]|№|\b[A-Za-z]{1,12}(?:\.[a-z]{2,12})?\(|&quot;"
+    r"|&#34;)"
 )
 _GAP: Final = re.compile(rf"{_FILLER}{{0,24}}+", re.IGNORECASE)
 _FURTHEST: Final = 48
@@ -184,17 +185,20 @@ _BESIDE: Final = re.compile(
 
 
 def value_starts(text: str, label: Label) -> tuple[int, ...]:
-    """Where the value right behind a name may begin: behind filler, or with the filler's last
-    sign (`(`) or letter, which may be the value's own first."""
+    """Where the value right behind a name may begin: behind filler, or with the last
+    word of it."""
     at = label.end
     tail = _TAIL.match(text, at)
     gap = _GAP.match(text, tail.end() if tail and tail.group() else at)
     if gap is None or gap.end() - at > _FURTHEST or HIDDEN in gap.group():
         return ()
     end = gap.end()
-    if end > at and (text[end - 1] in "([{" or text[end - 1].isalnum()):
-        return (end, end - 1, end - 2)
-    return (end,)
+    word = _WORD_END.search(text, at, end)
+    return (word.start(), end) if word is not None else (end,)
+
+
+#: Filler that touches the value may be its own beginning: the `A-` of `A-0048291`.
+_WORD_END: Final = re.compile(r"[^\s\"'`´:=#>|,(){}\[\]~*]+\Z")
 
 
 def following(text: str, starts: tuple[int, ...], value: Value) -> Iterator[tuple[int, int]]:

@@ -169,7 +169,7 @@ def _is_id_document(written: str) -> bool:
     return (
         6 <= len(bare) <= 16
         and sum(c.isdigit() for c in bare) >= 5
-        and len(set(bare)) > 3
+        and len(set(bare)) > 2
         and not _YEARS.fullmatch(written)
     )
 

@@ -17,7 +17,7 @@ from gateway.redaction.spans import Span
 #: Letters and digits in the orders countries use; at most one blank or dash between them.
 _NUMBER: Final = re.compile(
     r"(?<![\w])(?:[A-Z]{1,3}[ \-]?\d{5,9}[A-Z]?\d?|\d{2}[ ]?[A-Z]{2}[ ]?\d{5}|\d{7,10}[A-Z]?"
-    r"|\d{2}[ ]\d{2}[ ]\d{6,7}|\d{2}[ ]\d{7}|\d{3}[ ]\d{3}[ ]\d{3}|\d{4}[ ]\d{4,5}"
+    r"|\d{2}[ ]\d{2}[ ]\d{6,7}|\d{2}[ ]\d{7}|\d{3}[ ]\d{3}[ ]\d{3}|\d{4}[ ]\d{4,6}"
     r"|[A-Z]\d[A-Z0-9]{6,8}|[A-Z]{2}[A-Z0-9]{7})(?![\w]|[.\-/]\w)",
     re.IGNORECASE,
 )

@@ -171,7 +171,7 @@ _GROUPED: Final = re.compile(
 )
 _FIELD_GROUPED: Final = re.compile(
     r"[2-9]\d\d[ \u00a0.\-]\d{3}[ \u00a0.\-]\d{3}|[2-9]\d(?:[ \u00a0.]\d\d){3}"
-    r"|[2-9]\d{3}[ \u00a0]\d{4}"
+    r"|[2-9]\d{3}[ \u00a0]\d{4}|[49]\d\d[ ]\d\d[ ]\d{3}"
 )
 _AMOUNT_AFTER: Final = re.compile(
     r"[ \u00a0]?(?:%|€|\$|£|zł|Kč|Ft|kr|EUR|USD|GBP|PLN|CZK|bytes?|[kKMGT]i?B|ms|s|km|kg|m"
