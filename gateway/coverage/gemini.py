@@ -1,6 +1,6 @@
 """Sample requests of the Gemini API: every part, tool and setting, in both spellings of its names.
 
-`GENERATE` is also what a Vertex request looks like. Values only; read by `matrix`.
+Much of it is also what Vertex requests look like. Values only; read by `matrix`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ _RESULT_PARTS: Final[list[dict[str, Any]]] = [
     },
 ]
 
-_TOOLS: Final[list[dict[str, Any]]] = [
+#: Every kind of tool.
+TOOLS: Final[list[dict[str, Any]]] = [
     {
         "functionDeclarations": [
             {
@@ -184,16 +185,19 @@ _GENERATION: Final[dict[str, Any]] = {
     "routingConfig": {"manualMode": {"modelName": f"model {MARK}"}},
 }
 
+#: A conversation with every kind of part.
+CONTENTS: Final[list[dict[str, Any]]] = [
+    {"role": "user", "parts": _USER_PARTS},
+    {"role": "model", "parts": _MODEL_PARTS},
+    {"role": "user", "parts": _RESULT_PARTS},
+    {"role": MARK, "parts": [{"text": f"And {MARK}?"}]},
+]
+
 #: A request with everything, in camel case.
 GENERATE: Final[dict[str, Any]] = {
     "systemInstruction": {"role": "user", "parts": [{"text": f"You work for {MARK}."}]},
-    "contents": [
-        {"role": "user", "parts": _USER_PARTS},
-        {"role": "model", "parts": _MODEL_PARTS},
-        {"role": "user", "parts": _RESULT_PARTS},
-        {"role": MARK, "parts": [{"text": f"And {MARK}?"}]},
-    ],
-    "tools": _TOOLS,
+    "contents": CONTENTS,
+    "tools": TOOLS,
     "toolConfig": {
         "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [f"save {MARK}"]},
         "retrievalConfig": {
@@ -273,7 +277,7 @@ _CACHE: Final[dict[str, Any]] = {
     "displayName": f"cache {MARK}",
     "contents": [{"role": "user", "parts": _USER_PARTS}],
     "systemInstruction": {"parts": [{"text": f"You work for {MARK}."}]},
-    "tools": _TOOLS[:1],
+    "tools": TOOLS[:1],
     "toolConfig": {"functionCallingConfig": {"allowedFunctionNames": [f"save {MARK}"]}},
     "ttl": "300s",
 }
@@ -300,7 +304,7 @@ SAMPLES: Final = (
     Sample(
         wire="gemini.stream",
         path=f"/v1beta/{_MODEL}:streamGenerateContent?alt=sse",
-        body={"contents": [_ONE], "systemInstruction": _ONE, "tools": _TOOLS[:1]},
+        body={"contents": [_ONE], "systemInstruction": _ONE, "tools": TOOLS[:1]},
     ),
     Sample(
         wire="gemini.stream",
@@ -315,7 +319,15 @@ SAMPLES: Final = (
     Sample(
         wire="gemini.count_tokens",
         path=f"/v1beta/{_MODEL}:countTokens",
-        body={"generateContentRequest": {**GENERATE, "model": f"models/{MARK}"}},
+        body={
+            "generateContentRequest": {
+                "model": f"models/{MARK}",
+                "contents": [_ONE],
+                "systemInstruction": _ONE,
+                "tools": TOOLS[:1],
+                "generationConfig": {"stopSequences": [f"stop {MARK}"]},
+            }
+        },
     ),
     Sample(
         wire="gemini.embed", path="/v1beta/models/gemini-embedding-001:embedContent", body=_EMBED

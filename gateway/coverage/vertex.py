@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.coverage.gemini import GENERATE
+from gateway.coverage.gemini import CONTENTS, TOOLS
 from gateway.coverage.sample import MARK, Sample
 
 _HOME: Final = "/v1/projects/p-1/locations/global"
@@ -60,7 +60,11 @@ _MESSAGES: Final[dict[str, Any]] = {
 }
 
 SAMPLES: Final = (
-    Sample(wire="vertex.generate", path=f"{_GOOGLE}/gemini-3-flash:generateContent", body=GENERATE),
+    Sample(
+        wire="vertex.generate",
+        path=f"{_GOOGLE}/gemini-3-flash:generateContent",
+        body={"contents": CONTENTS, "systemInstruction": _ONE, "tools": TOOLS[-4:-1]},
+    ),
     Sample(
         wire="vertex.generate",
         path=f"{_MARKED}/endpoints/{MARK}:generateContent",
