@@ -65,7 +65,8 @@ _TYPED: Final = re.compile(
 _PAIR: Final = re.compile(
     r"[\"']?,?[ \t]{0,8}(?:\{[ \t]{0,4})?"
     r"(?:\r?\n[ \t]{0,60}(?:(?:type|description|sensitive|nullable)[ \t]{0,12}=[^\r\n]{0,200}"
-    r"\r?\n[ \t]{0,60}){0,4})?(?:--body[ =]|[\"']?(?:value|default)[\"']?[ \t]{0,12}(?P<op>[:=]))"
+    r"\r?\n[ \t]{0,60}){0,4})?(?:--body[ =]|[\"']?(?:value|default|"
+    r"content)[\"']?[ \t]{0,12}(?P<op>[:=]))"
     r"[ \t]{0,8}(?P<quote>[\"'])?",
     re.IGNORECASE,
 )
@@ -83,6 +84,10 @@ _SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|ad
 _NAMED_ELEMENT: Final = re.compile(
     r"[\"'](?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,60}[\"']){0,3}[ \t]{0,4}>(?!\s*<)"
 )
+_ATTRIBUTES: Final = re.compile(
+    r"(?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,80}[\"']){1,4}[ \t]{0,2}>(?!\s*<)"
+)
+_TAG: Final = re.compile(r"<(?:[\w-]{1,16}:)?\Z")
 #: `<key>NAME</key><string>value</string>`, `<td>NAME</td><td>value</td>`
 _NEXT_ELEMENT: Final = re.compile(
     r":?</(?:key|td|th|dt|b|strong|label|span|name)>\s{0,40}<(?:string|td|dd|span|code|b|p|value|"
@@ -143,11 +148,12 @@ class Assignments:
         self, text: str, name: str, end: int, start: int, seen: set[_Window]
     ) -> Span | None:
         """`seen`: what was judged to be no secret before in this text, where lines repeat."""
-        inside = _inside_element(text, end, start)
+        pair = _PAIR.match(text, end)
+        inside = None if pair else _inside_element(text, end, start)
         if inside is not None:
             return self._element(text, name, inside)
         glue = (
-            _PAIR.match(text, end)
+            pair
             or _TYPED.match(text, end)
             or _CALL.match(text, end)
             or _DEFAULT.match(text, end)
@@ -245,11 +251,15 @@ class Assignments:
             return None
         if not statement:
             password = PASSWORD.search(name) is not None
-            if not (is_chosen(value, surely=bare) if password else is_generated(value)):
+            last = bare and _ENDS_LINE.match(text, at + len(value)) is not None
+            surely = bare and not (last and any(c.isdigit() for c in value) and len(value) >= 8)
+            if not (is_chosen(value, surely=surely) if password else is_generated(value)):
                 return None
         return _trimmed(text, at, at + len(value), "spoken")
 
     def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
+        if text.startswith("://", start - 3) and start > 2:
+            return None  # the user of an address: the password is another rule's business
         if text[at : at + 1] == "\\" or PLACEHOLDER.match(text, at, at + GLANCE):
             return None
         style = style_of(text, name, start, at, op)
@@ -293,6 +303,7 @@ class Assignments:
         return _trimmed(text, at, rest.end() if rest else end, "unquoted")
 
 
+_ENDS_LINE: Final = re.compile(r"[ \t]{0,4}(?:\Z|[\r\n]|--?\w)")
 #: What stands behind the name of an option in a sentence.
 _NO_ARGUMENT: Final = frozenset(
     ["option", "options", "flag", "flags", "argument", "arguments", "parameter", "param", "value",
@@ -332,6 +343,10 @@ def _inside_element(text: str, end: int, start: int) -> int | None:
     """Where the content begins of `<name>` or `<entry key="name">`, when the name stands there."""
     if text.startswith(">", end):
         return end + 1 if text.startswith("<", max(0, start - 1)) else None
+    if text[max(0, start - 40) : start].rpartition("<")[1]:
+        opened = _ATTRIBUTES.match(text, end)
+        if opened is not None and _TAG.search(text, max(0, start - 24), start):
+            return opened.end()
     element = _NAMED_ELEMENT.match(text, end) or _NEXT_ELEMENT.match(text, end)
     return element.end() if element else None
 

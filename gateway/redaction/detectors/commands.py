@@ -19,6 +19,7 @@ from gateway.redaction.spans import Span
 _ARGS: Final = r"(?: [^\n|;]{0,120}?)?"
 _PW: Final = r"[\"']?(?P<value>[^\s\"'|;]{1,128})"
 _USER_AND: Final = r"[\"'][^\"'\n]{0,64}[\"'], ?[\"'](?P<value>[^\"'\n]{1,128})[\"']"
+_ORACLE: Final = r"(?:-\w{1,8} ){0,3}[\w$#]{1,30}/(?P<value>[^\s\"'@/]{4,64})(?=@|\s|\Z)"
 _PROGRAMS: Final = {
     "sshpass": re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_PW}"),
     "curl ": re.compile(
@@ -78,6 +79,33 @@ _PROGRAMS: Final = {
     ),
     "login(": re.compile(rf"\blogin\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
     "wifi.begin(": re.compile(rf"WiFi\.begin\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
+    "jwt.": re.compile(
+        r"jwt\.(?:sign|verify|encode|decode)\([^\"'\n]{1,80}, ?[\"'](?P<value>[^\"'\n]{8,256})[\"']"
+    ),
+    ".load(": re.compile(r"\.load\([^,\n]{1,80}, ?\"(?P<value>[^\"\n]{4,128})\"\.toCharArray"),
+    "sqlplus": re.compile(rf"sqlplus {_ORACLE}", re.IGNORECASE),
+    "exp ": re.compile(rf"exp {_ORACLE}", re.IGNORECASE),
+    "imp ": re.compile(rf"imp {_ORACLE}", re.IGNORECASE),
+    "expdp": re.compile(rf"expdp {_ORACLE}", re.IGNORECASE),
+    "impdp": re.compile(rf"impdp {_ORACLE}", re.IGNORECASE),
+    "sqlldr": re.compile(rf"sqlldr {_ORACLE}", re.IGNORECASE),
+    "bcp ": re.compile(rf"bcp{_ARGS} -P ?{_PW}"),
+    "osql ": re.compile(rf"osql{_ARGS} -P ?{_PW}"),
+    "openssl enc": re.compile(rf"openssl enc{_ARGS} -k ?{_PW}"),
+    "az ": re.compile(
+        rf"az (?:sql|sp|ad|mysql|postgres|vm|acr|webapp|login|container){_ARGS} -p ?{_PW}"
+    ),
+    "assword:": re.compile(
+        r"assword:[^\"'\n]{0,4}[\"'}]{1,2}\s{0,8}\{?\s{0,8}(?:exp_)?send(?:_user)?\s{1,4}(?:-- )?"
+        r"\"(?P<value>[^\"\\\n]{4,128})\\[rn]"
+    ),
+    "printf ": re.compile(
+        r"printf [\"']?(?:[\w.-]{1,32}:)?(?P<value>[^\s\"'|%\\]{4,128})(?:\\n)?[\"']? ?\| ?(?:sudo )?"
+        r"(?:chpasswd|[^\n|]{0,100}--password-stdin)"
+    ),
+    "echo -n": re.compile(
+        r"echo -n [\"']?(?P<bare>[^\s\"'|]{6,128})(?P<value>(?!))?[\"']? ?\| ?base64"
+    ),
     "mongo": re.compile(rf"mongo(?:sh|dump|restore|export|import)?{_ARGS} -p ?{_PW}"),
     "docker login": re.compile(rf"docker login{_ARGS} -p ?{_PW}"),
     "az login": re.compile(rf"az login{_ARGS} -p ?{_PW}"),
@@ -118,10 +146,8 @@ _SEARCH: Final = AhoCorasick(list(_PROGRAMS))
 _SHAPES: Final = tuple(_PROGRAMS.values())
 
 
-def _is_statement(source: Source, at: int, value: str, part: str) -> bool:
+def _states(source: Source, at: int) -> bool:
     """`IDENTIFIED BY` of SQL, and not `items identified by 'name'`."""
-    if part == "bare":
-        return is_chosen(value)
     return _STATEMENT.search(source.text, max(0, at - _STATEMENT_REACH), at) is not None
 
 
@@ -131,15 +157,16 @@ _STATEMENT_REACH: Final = 160
 
 def commands(source: Source, judge: Judge) -> Iterator[Span]:
     """Passwords that programs take by a short option or as `user:password`."""
+    text = source.folded
     for index, at, _end in _SEARCH.find_matches_as_indexes(source.folded, overlapping=True):
         match = _SHAPES[index].match(source.text, at)
         if match is None:
             continue
         part = "value" if match["value"] is not None else "bare"
         value = match[part]
-        if "identified" in match.group()[:10].lower() and not _is_statement(
-            source, at, value, part
-        ):
+        if part == "bare" and not is_chosen(value):
+            continue
+        if part == "value" and text.startswith("identified", at) and not _states(source, at):
             continue
         if (
             len(value) >= SHORTEST

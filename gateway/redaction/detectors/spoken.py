@@ -32,7 +32,7 @@ from gateway.redaction.spans import Span
 
 #: Words for a password where people of the regions we know write to each other.
 _PASSWORDS: Final = (
-    "password", "passphrase", "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd",
+    "password", "wpa key", "wpa2 key", "wifi key", "wi-fi key", "pre-shared key", "passphrase", "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd",
     "passwort", "kennwort", "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès",
     "contraseña", "contrasena", "clave", "senha", "palavra-passe", "palavra passe",
     "parola d'ordine", "parola", "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord",
@@ -64,7 +64,8 @@ _VERBS: Final = (
 )
 #: What may stand between the word and its verb: `for the staging box`, `du serveur`.
 _OF: Final = (
-    r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|des|der|pour|du|de la|de|para|del|da|do|per|"
+    r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|von|des|der|di|dello|av|af|του|της|για|pour|du|"
+    r"de la|de|para|del|da|do|per|"
     r"della|voor|van|til|"
     r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?)?"
 )
@@ -149,6 +150,8 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
         window = text[max(0, at - _TOLD_REACH) : end + _WINDOW]  # lines repeat
         if window in seen:
             continue
+        if index < len(_PASSWORDS):
+            yield from _changes(text, end)
         glue = _GLUE.match(text, end)
         if glue is None:
             seen.add(window)
@@ -165,10 +168,31 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
             yield Span(match.start("value"), match.end("value"), "SECRET", 0.6, "pin")
 
 
+#: `password changed from … to …`
+_CHANGE: Final = re.compile(
+    r"[ \t](?:was |has been |is )?(?:changed|rotated|updated|reset|"
+    r"switched)[ \t]from[ \t][\"'`]?(?P<old>[^\s\"'`]{6,128})"
+    r"[\"'`]?[ \t]to[ \t][\"'`]?(?P<new>[^\s\"'`]{6,128})"
+)
+
+
+def _changes(text: str, at: int) -> Iterator[Span]:
+    match = _CHANGE.match(text, at)
+    if match is None:
+        return
+    for part in ("old", "new"):
+        written = spoken_word(match[part])
+        if is_chosen(written):
+            start = match.start(part)
+            yield Span(start, start + len(written), "SECRET", 0.7, "spoken")
+
+
 def _joined(text: str, at: int, end: int) -> bool:
     """Part of a longer word or name: another rule's business."""
     before, after = text[at - 1 : at], text[end : end + 1]
-    return before.isalnum() or before in ("_", "$", "@", "/") or after.isalnum() or after == "_"
+    return (
+        before.isalnum() or before in ("_", "$", "@", "/", "-") or after.isalnum() or after == "_"
+    )
 
 
 def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> Span | None:

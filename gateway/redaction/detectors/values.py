@@ -20,17 +20,23 @@ VALUE_MAX: Final = 4096
 SCHEME: Final = re.compile(r"(?:bearer|basic|token|apikey|digest|key)\s+(?=\S)", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?(?:[\\/][\w. \-]++)++")
 PLACEHOLDER: Final = re.compile(
-    r"\$\{|\$\(|\$[A-Za-z_]|%\(|%env\(|%[A-Z_]{2,}%|%[sdrv]\b|\{\{|\{%|<[^>]{1,60}>\Z|\[[A-Z_]+\]\Z|#\{|@\{|@[A-Z_]+@|"
-    r"\.{3}|…|[xX*•·#_?\-]{3,}\Z|(?:your|my|the|some|insert|enter|replace|change|put|add|use|example|sample|"
+    r"\$\{|\$\(|\$[A-Za-z_]|%\(|%env\(|%[A-Z_]{2,}%|%[sdrv]\b|\{\{|\{%|<[^>]{1,60}>\Z|"
+    r"\[[A-Z_]+\]\Z|#\{|@\{|@[A-Z_]+@|"
+    r"\.{3}|…|[xX*•·#_?\-]{3,}\Z|(?:your|my|the|some|insert|enter|replace|change|put|add|use|"
+    r"example|sample|"
     r"dummy|fake|mock|test|todo|fixme|redacted|placeholder)[_\- ](?:[A-Za-z]+[_\- ])*"
-    r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|code)s?\Z|"
-    r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|ref|projects):|projects/[\w-]{1,60}/|"
-    r"lambda\b|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
+    r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|"
+    r"code)s?\Z|"
+    r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|"
+    r"ref|projects):|projects/[\w-]{1,60}/|"
+    r"lambda\b|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|"
+    r"secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
     re.IGNORECASE,
 )
 CODE: Final = re.compile(
     r"(?:[A-Za-z_$][\w$]*(?:\??\.|::|->)[A-Za-z_$]|[A-Za-z_$][\w$.]*[\[(]|[-+!&|~^]?[A-Za-z_]\w*\(|"
-    r"(?:self|this|os|process|env|config|settings|request|args|kwargs|options|ctx|data|params|cls|props|state|"
+    r"(?:self|this|os|process|env|config|settings|request|args|kwargs|options|ctx|data|params|"
+    r"cls|props|state|"
     r"import|new|await|typeof|lambda|function|return|not|async)\b(?:[.\[(\s]|\Z))"
 )
 _WORDS: Final = re.compile(r"[A-Za-z_$][\w$]*\Z", re.ASCII)
@@ -67,14 +73,22 @@ _IDENTIFIER: Final = re.compile(
 )
 #: Words of programs that hold a digit.
 _TECHNICAL: Final = re.compile(
-    r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12|ed25519|aes\d|"
-    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|s3|ec2|h264|mp[34]|win32|x86|x64|amd64|arm64|"
-    r"rfc\d|iso\d|latin1|log4j|web3|vue\d|py\d|step\d|test\d|option\d|value\d|example\d|param\d|arg\d|str\d",
+    r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12|ed25519|"
+    r"aes\d|"
+    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|s3|ec2|h264|mp[34]|win32|x86|x64|"
+    r"amd64|arm64|"
+    r"rfc\d|iso\d|latin1|log4j|web3|vue\d|py\d|step\d|test\d|option\d|value\d|example\d|param\d|"
+    r"arg\d|str\d",
     re.IGNORECASE,
 )
+_NESTED: Final = ('{"', '{\\"', "{'", '[{"', '[{\\"', ".*")
+#: Names of what a person may have chosen, as a password.
+_CHOSEN_NAME: Final = re.compile(r"(?:secret|credentials?)\Z", re.IGNORECASE)
+_CHOSEN_SECRET: Final = 8
 #: What variables are called that hold secrets.
 _A_NAME: Final = re.compile(
-    r"(?:user_?|new_?|old_?|my_?|db_?)?(?:password|passphrase|passcode|passwd|pwd|pass|token|secret|credentials?|"
+    r"(?:user_?|new_?|old_?|my_?|db_?)?(?:password|passphrase|passcode|passwd|pwd|pass|token|"
+    r"secret|credentials?|"
     r"api_?key|key)s?"
 )
 _PROSE: Final = frozenset(
@@ -109,6 +123,10 @@ class Judge:
         if not is_secret_name(name):
             return is_generated(value)  # one of `CAPITAL_NAME`
         password = PASSWORD.search(name) is not None
+        if value.startswith(_NESTED):
+            return False  # its own members are judged
+        if quoted and _CHOSEN_NAME.search(name) and _is_chosen_secret(value):
+            return not is_expression(value)
         if quoted:
             return _is_quoted_secret(name, value, password=password)
         if data:
@@ -227,6 +245,16 @@ def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
         return (password or name.isupper() or dense(value)) and not _is_prose(value)
     return (
         password or dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
+    )
+
+
+def _is_chosen_secret(value: str) -> bool:
+    """`keyboard-moose-77` as the secret of sessions; not `client-secret-2`, the name of one."""
+    return (
+        len(value) >= _CHOSEN_SECRET
+        and any(c.isdigit() for c in value)
+        and is_chosen(value)
+        and not any(word in value.lower() for word in ("secret", "token", "step", "test"))
     )
 
 
