@@ -293,6 +293,8 @@ def parse_listen_addr(text: str, *, listen_all: bool = False) -> tuple[str, int]
 def warnings_of(settings: Settings) -> list[str]:
     """Say what was written and has no effect."""
     notes: list[str] = []
+    if "eu_pack" in settings.model_fields_set and not settings.eu_pack:
+        notes.append("eu_pack has no effect: its rules always run; a policy can allow a kind.")
     if settings.ots_calendars:
         notes.append("ots_calendars has no effect: this version does not anchor to calendars.")
     if "route_autodetect" in settings.model_fields_set:
@@ -405,13 +407,12 @@ def _refuse_missing_protection(settings: Settings) -> None:
     absent = {
         "ner_url": settings.ner_url is not None,
         "ner_builtin": settings.ner_builtin,
-        "eu_pack": settings.eu_pack,
     }
     for key, wanted in absent.items():
         if wanted:
             raise SettingsError(
-                f"{key} asks for a detector that this version does not have; remove the key to "
-                "start without that protection."
+                f"{key} asks for a detector that this gateway does not have; remove the key, and "
+                "have a model find names by the table [ner] of the policy file."
             )
 
 

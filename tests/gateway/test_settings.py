@@ -129,8 +129,8 @@ def test_a_named_file_that_is_not_there_stops_the_start(
 
 @pytest.mark.parametrize("word", ["true", "1", "yes", "on", "TRUE", " On "])
 def test_every_spelling_of_true_counts(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPHRAGIS_EU_PACK", word)
-    assert "eu_pack" in sentence()
+    monkeypatch.setenv("SPHRAGIS_NER_BUILTIN", word)
+    assert "[ner]" in sentence()
 
 
 @pytest.mark.parametrize("word", ["enabled", "y", "tru", "2", "true # x"])
