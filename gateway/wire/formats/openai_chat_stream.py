@@ -15,7 +15,7 @@ from gateway.wire.base import RestorerFactory, words
 from gateway.wire.openai_schema import SEALS, error_word, usage_from
 from gateway.wire.schema import is_blob
 from gateway.wire.stream import DeltaStream, Found, Frame, Path, Piece, SseFrame, SseFraming
-from gateway.wire.walk import distinct_keys, restore_free, restore_string
+from gateway.wire.walk import restore_free, restore_string
 
 #: What a model thought, as the servers of this API call it: a token in it stays a token, because
 #: it goes back on the next turn as it came.
@@ -29,11 +29,15 @@ THINKING: Final = words(
 _UNTOUCHED: Final = (
     THINKING
     | SEALS
-    | words("logprobs id object role finish_reason system_fingerprint obfuscation embedding")
+    | words(
+        """
+        logprobs id object role finish_reason system_fingerprint service_tier obfuscation embedding
+        """
+    )
 )
 _THOUGHT_TYPES: Final = frozenset(("thinking", "redacted_thinking"))
-#: Data of a tool's own making.
-_FREE: Final = frozenset(("arguments", "input"))
+#: Data of a tool's or client's own making, in which keys may be tokens too.
+_FREE: Final = frozenset(("arguments", "input", "metadata"))
 
 #: Lists of a model's thoughts, each perhaps under a signature, with the member that holds its text.
 SIGNED_LISTS: Final = {"reasoning_details": "text", "thinking_blocks": "thinking"}
@@ -59,15 +63,11 @@ def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
     kind = value.get("type")
     if isinstance(kind, str) and kind in _THOUGHT_TYPES:
         return value
-    members = [
-        (restore_string(name, restore), _restored_member(name, member, restore))
-        for name, member in value.items()
-    ]
-    return dict(distinct_keys(value, members))
+    return {name: _restored_member(name, member, restore) for name, member in value.items()}
 
 
 def _restored_member(name: str, member: Any, restore: Callable[[str], str]) -> Any:
-    if name in _UNTOUCHED:
+    if name in _UNTOUCHED or member is None or isinstance(member, int):
         return member
     return restore_free(member, restore) if name in _FREE else restore_answer(member, restore)
 
