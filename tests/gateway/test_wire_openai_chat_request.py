@@ -71,6 +71,8 @@ def test_the_real_engine_finds_a_canary_in_every_place(scanner: Scanner, encodin
     leaked: list[str] = []
     for sample in SAMPLES:
         chosen = [p for p in positions(sample) if p.is_in_body and applies(p, encoding)]
+        if not chosen:
+            continue
         request = planted(chosen, encoding)
         job = ScanJob(wire=sample.wire, body=request.body, scope="role/coder")
         body = scanner.run(job).body.decode().lower()
