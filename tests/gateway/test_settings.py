@@ -72,6 +72,7 @@ def test_the_existing_flat_yaml_is_read(home: Path) -> None:
     assert settings.ledger_dir == home / "audit"
     assert settings.auto_reveal is True
     assert [warning.split()[0] for warning in warnings] == [
+        "eu_pack",
         "ots_calendars",
         "route_autodetect",
         "audit_log_path",
@@ -146,7 +147,6 @@ def test_what_is_not_a_flag_is_refused_and_not_read_as_false(
     [
         ("SPHRAGIS_NER_URL", "http://127.0.0.1:1"),
         ("SPHRAGIS_NER_BUILTIN", "true"),
-        ("SPHRAGIS_EU_PACK", "1"),
     ],
 )
 def test_a_protection_that_is_not_there_stops_the_start(
