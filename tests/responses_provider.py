@@ -38,7 +38,7 @@ async def answer_responses(request: web.Request, seen: Seen) -> web.StreamRespon
         return web.json_response({"object": "response.input_tokens", "input_tokens": 11})
     if path.endswith("/compact"):
         sealed = {"type": "compaction", "id": "cmp_1", "encrypted_content": SEAL}
-        output = [*seen.document["input"], sealed]
+        output = [_said(text_of(item["content"])) for item in seen.document["input"]] + [sealed]
         whole = {"id": "resp_1", "object": "response.compaction", "created_at": 1}
         return web.json_response({**whole, "output": output, "usage": USAGE})
     if seen.method == "GET" and "stream=true" not in seen.target:

@@ -25,8 +25,8 @@ EVERY = [c.value for c in CANARIES]
 #: What a project's notes look like: the people in clear, secrets in lines that name them.
 NOTES = [
     *PERSONAL,
-    f"DATABASE_PASSWORD={VALUE['database password']}",
-    f"PAYMENTS_API_KEY={VALUE['API key']}",
+    f"DATABASE_PASSWORD={VALUE['database password']} # rotate it",
+    f"PAYMENTS_API_KEY={VALUE['API key']} # and this",
 ]
 
 #: Nothing but the gateway is called (contracts/clients.md section 2).
@@ -129,9 +129,9 @@ def test_codex_writes_the_originals_and_the_provider_never_sees_them(
     (reasoning,) = items(second, "reasoning")
     assert reasoning["encrypted_content"] == SEAL
     assert "[EMAIL_" in reasoning["summary"][0]["text"]
-    refused = [r for r in gateway.records()[before:] if r["type"] == "refusal"]
     # Asked by its base URL alone, Codex first tries a WebSocket, is told 426 and posts.
-    assert len(refused) <= (config is BY_BASE_URL), refused
+    refused = [r["policy"]["rules"] for r in gateway.records()[before:] if r["type"] == "deny"]
+    assert refused == ([["upgrade"]] if config is BY_BASE_URL else [])
 
 
 def test_a_later_turn_repeats_the_bytes_of_the_turn_before(

@@ -14,6 +14,7 @@ from aiohttp import web
 from e2e_servers import clean_env
 from gateway_harness import Gateway, Provider, Seen, answer_by_rule, leaks, running
 from openai_provider import answer_openai
+from responses_provider import answer_responses
 
 from deck.demo.canaries import demo_canaries
 
@@ -39,6 +40,7 @@ class Api:
 APIS = {
     "chat": Api("openai-completions", "/v1", "/v1/chat/completions"),
     "anthropic": Api("anthropic-messages", "", "/v1/messages"),
+    "responses": Api("openai-responses", "/v1", "/v1/responses"),
 }
 
 
@@ -46,6 +48,8 @@ async def answer(request: web.Request, seen: Seen) -> web.StreamResponse:
     """Speak the API that is asked for."""
     if "/v1/messages" in seen.target:
         return await answer_by_rule(request, seen)
+    if "/v1/responses" in seen.target:
+        return await answer_responses(request, seen)
     return await answer_openai(request, seen)
 
 
@@ -110,7 +114,8 @@ def test_pi_writes_the_originals_and_the_provider_never_sees_them(
         assert value in written
     assert written.startswith('He said "hi" \\ and left.\n')
     assert [seen.target for seen in provider.seen] == [api.path, api.path]
-    first, second = (seen.document["messages"] for seen in provider.seen)
+    turns = "input" if name == "responses" else "messages"
+    first, second = (seen.document[turns] for seen in provider.seen)
     assert len(first) < len(second)
     assert gateway.records(), "every call is recorded"
 
