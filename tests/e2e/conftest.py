@@ -24,6 +24,7 @@ from e2e_servers import Server
 CLIENTS = {
     "claude": ("@anthropic-ai/claude-code", "2.1.332"),
     "codex": ("@openai/codex", "0.171.0"),
+    "gemini": ("@google/gemini-cli", "0.61.0"),
     "pi": ("@mariozechner/pi-coding-agent", "0.73.1"),
 }
 #: What npm says when it is the network that is missing, not the package.
@@ -105,6 +106,11 @@ def codex() -> Path:
 @pytest.fixture(scope="session")
 def pi() -> Path:
     return install_client("pi")
+
+
+@pytest.fixture(scope="session")
+def gemini() -> Path:
+    return install_client("gemini")
 
 
 @pytest.fixture
