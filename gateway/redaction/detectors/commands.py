@@ -100,7 +100,8 @@ _PROGRAMS: Final = {
         r"\"(?P<value>[^\"\\\n]{4,128})\\[rn]"
     ),
     "printf ": re.compile(
-        r"printf [\"']?(?:[\w.-]{1,32}:)?(?P<value>[^\s\"'|%\\]{4,128})(?:\\n)?[\"']? ?\| ?(?:sudo )?"
+        r"printf [\"']?(?:[\w.-]{1,32}:)?(?P<value>[^\s\"'|%\\]{4,128})"
+        r"(?:\\n)?[\"']? ?\| ?(?:sudo )?"
         r"(?:chpasswd|[^\n|]{0,100}--password-stdin)"
     ),
     "echo -n": re.compile(

@@ -53,14 +53,14 @@ _FIELDS: Final = Labels(
             "ansprechpartnerin, kundenname, karteninhaber, prénom, prenom, nom de famille, "
             "nom complet, nom du client, nom et prénom, titulaire, nombre completo, apellido, "
             "apellidos, primer apellido, segundo apellido, nombre y apellidos, nombre del cliente, "
-            "titular, cognome, nome completo, nome e cognome, intestatario, sobrenome, apelido, "
-            "nome do cliente, primeiro nome, voornaam, achternaam, volledige naam, contactpersoon, "
-            "imię, nazwisko, imię i nazwisko, imie i nazwisko, förnamn, efternamn, fornavn, "
-            "etternavn, efternavn, etunimi, sukunimi, jméno, příjmení, jméno a příjmení, "
-            "meno a priezvisko, priezvisko, vezetéknév, keresztnév, teljes név, prenume, "
-            "nume complet, nume de familie, ονοματεπώνυμο, επώνυμο, μικρό όνομα, фамилия, "
-            "ime i prezime, prezime, ime in priimek, priimek, eesnimi, perekonnanimi, uzvārds, "
-            "pavardė",
+            "titular, cognome, nome completo, nome e cognome, cognome e nome, intestatario, "
+            "sobrenome, apelido, nome do cliente, primeiro nome, voornaam, achternaam, "
+            "volledige naam, contactpersoon, imię, nazwisko, imię i nazwisko, imie i nazwisko, "
+            "förnamn, efternamn, fornavn, etternavn, efternavn, etunimi, sukunimi, jméno, "
+            "příjmení, jméno a příjmení, meno a priezvisko, priezvisko, vezetéknév, keresztnév, "
+            "teljes név, prenume, nume complet, nume de familie, ονοματεπώνυμο, επώνυμο, "
+            "μικρό όνομα, фамилия, ime i prezime, prezime, ime in priimek, priimek, eesnimi, "
+            "perekonnanimi, uzvārds, pavardė",
         ),
         _field(
             Place.ROLE,
@@ -75,9 +75,9 @@ _FIELDS: Final = Labels(
         ),
         _field(
             Place.VAGUE,
-            "name, contact, owner, sender, manager, user, member, participant, nom, nombre, nome, "
-            "naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, from, to, cc, responsible, "
-            "lead, doctor, teacher, student, guest, agent, holder, driver, tenant, "
+            "name, display name, contact, owner, sender, manager, user, member, participant, nom, "
+            "nombre, nome, naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, from, to, cc, "
+            "responsible, lead, doctor, teacher, student, guest, agent, holder, driver, tenant, "
             "patient details, benutzer, kontakt",
         ),
     )
@@ -89,29 +89,34 @@ _PARTICLES: Final = frozenset(
      "la", "le", "el", "al", "bin", "ibn", "ben", "zu", "zur", "vom", "ten", "ter", "af", "av", "y",
      "e", "i", "d'", "'t", "op", "san"]
 )  # fmt: skip
+#: Those with which a surname may begin.
+_LEADING: Final = frozenset(
+    ["van", "von", "de", "der", "den", "di", "da", "del", "della", "ter", "ten", "zu", "dos"]
+)
 #: Words that people's names are not made of, besides those of the trade.
 _NO_NAME: Final = frozenset(
-    ["string", "text", "optional", "none", "null", "true", "false", "undefined", "unknown",
-     "anonymous", "default", "test", "tests", "testing", "example", "sample", "demo", "admin",
-     "administrator", "root", "guest", "system", "user", "users", "customer", "client", "patient",
-     "person", "people", "name", "names", "first", "last", "full", "all", "team", "everyone",
-     "everybody", "folks", "there", "world", "sir", "madam", "friend", "friends", "colleague",
-     "colleagues", "guys", "diary", "reader", "readers", "editor", "editors", "support", "sales",
-     "service", "services", "department", "office", "company", "inc", "llc", "ltd", "gmbh", "corp",
-     "corporation", "group", "holding", "bank", "university", "institute", "foundation", "project",
-     "projects", "software", "solutions", "technologies", "labs", "studio", "media", "network",
-     "networks", "systems", "global", "international", "public", "private", "new", "your", "my",
-     "our", "the", "this", "that", "and", "or", "not", "for", "with", "from", "to", "in", "on",
-     "at", "by", "please", "thanks", "thank", "hello", "hi", "hey", "dear", "regards", "best",
-     "kind", "yes", "no", "ok", "street", "road", "avenue", "house", "hall", "city", "town",
-     "county", "state", "north", "south", "east", "west", "lorem", "ipsum", "foo", "bar", "baz",
-     "developers", "contributors", "authors", "committee", "board", "damen", "herren", "kollegen",
-     "kolleginnen", "kunde", "kundin", "alle", "zusammen", "tous", "toutes", "todos", "todas",
-     "tutti", "allemaal", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
-     "sunday", "january", "february", "march", "june", "july", "august", "september", "october",
-     "november", "december", "english", "german", "french", "spanish", "italian", "dutch", "greek",
-     "polish", "github", "google", "microsoft", "amazon", "apple", "linux", "windows", "python",
-     "java", "javascript", "docker", "kubernetes", "claude", "bot", "actions", "security"]
+    ["string", "premium", "tier", "plan", "basic", "standard", "text", "optional", "none", "null",
+     "true", "false", "undefined", "unknown", "anonymous", "default", "test", "tests", "testing",
+     "example", "sample", "demo", "admin", "administrator", "root", "guest", "system", "user",
+     "users", "customer", "client", "patient", "person", "people", "name", "names", "first", "last",
+     "full", "all", "team", "everyone", "everybody", "folks", "there", "world", "sir", "madam",
+     "friend", "friends", "colleague", "colleagues", "guys", "diary", "reader", "readers", "editor",
+     "editors", "support", "sales", "service", "services", "department", "office", "company", "inc",
+     "llc", "ltd", "gmbh", "corp", "corporation", "group", "holding", "bank", "university",
+     "institute", "foundation", "project", "projects", "software", "solutions", "technologies",
+     "labs", "studio", "media", "network", "networks", "systems", "global", "international",
+     "public", "private", "new", "your", "my", "our", "the", "this", "that", "and", "or", "not",
+     "for", "with", "from", "to", "in", "on", "at", "by", "please", "thanks", "thank", "hello",
+     "hi", "hey", "dear", "regards", "best", "kind", "yes", "no", "ok", "street", "road", "avenue",
+     "house", "hall", "city", "town", "county", "state", "north", "south", "east", "west", "lorem",
+     "ipsum", "foo", "bar", "baz", "developers", "contributors", "authors", "committee", "board",
+     "damen", "herren", "kollegen", "kolleginnen", "kunde", "kundin", "alle", "zusammen", "tous",
+     "toutes", "todos", "todas", "tutti", "allemaal", "monday", "tuesday", "wednesday", "thursday",
+     "friday", "saturday", "sunday", "january", "february", "march", "june", "july", "august",
+     "september", "october", "november", "december", "english", "german", "french", "spanish",
+     "italian", "dutch", "greek", "polish", "github", "google", "microsoft", "amazon", "apple",
+     "linux", "windows", "python", "java", "javascript", "docker", "kubernetes", "claude", "bot",
+     "actions", "security"]
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['’ʼ\-](?=[^\W\d_]))*\.?")
@@ -130,7 +135,7 @@ _BEHIND: Final = re.compile(r"[^\s<>()@]{1,64}@[\w.\-]{1,255} \((?=[^\W\d_])")
 _ROW: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?[^\s,;|<>@]{1,64}@[\w.\-]{1,255}")
 #: What stands before a display name.
 _BEFORE_NAME: Final = re.compile(
-    r"[,;:>|(\[\t\n\"“”*=#•]|(?<=\s)(?:by|and|from|to|cc|with|--?)\s", re.IGNORECASE
+    r"[,;:>|(\[\t\n\"“”*=#•]|(?<=\s)(?:by|and|from|to|cc|with|schrieb|wrote|--?)\s", re.IGNORECASE
 )
 _CREDIT: Final = re.compile(
     r"^[ \t]*(?:#|//|;;|\*|__author__|dnl |%)[^\n]*\Z|\b(?:by|from|to|and|thanks|author)[ \t]+\Z",
@@ -160,9 +165,10 @@ _TITLES: Final = (
     "señora", "señorita", "sr.", "sra.", "srta.", "sra", "doña", "signor", "signora", "signorina",
     "sig.", "sig.ra", "sig.na", "dott.", "dott", "dott.ssa", "dottor", "dottoressa", "avv.", "ing.",
     "mag.", "arch.", "dipl.-ing.", "senhor", "senhora", "dra.", "dª", "dhr.", "dhr", "mevr.",
-    "mevrouw", "meneer", "mw.", "pan", "pani", "pana", "panem", "paní", "pán", "fru", "fröken",
-    "frøken", "κ.", "κος", "κα", "κύριος", "κύριε", "κυρία", "κυρία.", "г-н", "г-жа", "господин",
-    "госпожа", "gospodin", "gospođa", "gospa", "domnul", "doamna", "dl.", "dna.", "úr",
+    "mevrouw", "meneer", "mw.", "pan", "pani", "panie", "heer", "pana", "panem", "paní", "pán",
+    "fru", "fröken", "frøken", "κ.", "κος", "κα", "κύριος", "κύριε", "κυρία", "κυρία.", "г-н",
+    "г-жа", "господин", "госпожа", "gospodin", "gospođa", "gospa", "domnul", "doamna", "dl.",
+    "dna.", "úr",
 )  # fmt: skip
 _GREETINGS: Final = (
     "dear", "hi", "hello", "hey", "good morning", "good afternoon", "good evening", "hallo",
@@ -214,6 +220,13 @@ _CLOSINGS: Final = (
 )  # fmt: skip
 
 
+#: Titles that are no other word where their language is written in small letters.
+_IN_SMALL: Final = frozenset(
+    ["señor", "señora", "señorita", "doña", "monsieur", "madame", "mademoiselle", "signor",
+     "signora", "senhor", "senhora", "heer", "meneer", "mevrouw", "pani", "panie", "panem", "paní",
+     "fru", "fröken", "κύριος", "κύριε", "κυρία", "господин", "госпожа", "gospodin", "gospođa",
+     "domnul", "doamna", "mevr.", "dhr."]
+)  # fmt: skip
 _TITLE_WORDS: Final = frozenset(_TITLES)
 
 
@@ -307,7 +320,7 @@ def _person(text: str, at: int, limit: int) -> list[tuple[int, int]]:
                 return []
             parts.append((at, at + len(bare)))
             good = len(parts)
-        elif parts and word in _PARTICLES:
+        elif (parts or word in _LEADING) and word in _PARTICLES:
             parts.append((at, end))
         else:
             break
@@ -521,7 +534,12 @@ def _cued(source: Source) -> Iterator[Span]:
         cue = _CUES[_CUE_NAMES[index]]
         if cue is _Cue.CLOSING or _CUE_NAMES[index] in _CLOSINGS:
             yield from _signature(text, at, end)
-        if text[end : end + 1] != " " or not text[end + 1 : end + 2].isupper():
+        if text[end : end + 1] != " ":
+            continue
+        if not text[end + 1 : end + 2].isupper() and (
+            cue not in (_Cue.TITLE, _Cue.GREETING)
+            or text[end + 1 : end + 6].partition(" ")[0] not in _LEADING
+        ):
             continue
         before = text[at - 1 : at]
         if before and (before.isalnum() or before in "_./@$"):
@@ -534,7 +552,7 @@ def _cued(source: Source) -> Iterator[Span]:
 def _is_told(text: str, cue: _Cue, at: int, parts: list[tuple[int, int]], written: str) -> bool:
     end = parts[-1][1]
     if cue is _Cue.TITLE:
-        capital = text[at].isupper()
+        capital = text[at].isupper() or written in _IN_SMALL
         return (
             capital and (end - parts[0][0] > 2) and (_unusual(text, parts) or _known(text, parts))
         )
@@ -542,7 +560,10 @@ def _is_told(text: str, cue: _Cue, at: int, parts: list[tuple[int, int]], writte
         if not _AFTER_GREETING.match(text, end):
             return False
         return _known(text, parts) or (
-            _unusual(text, parts) and text[at].isupper() and _begins_line(text, at)
+            _unusual(text, parts)
+            and text[at].isupper()
+            and text[end : end + 1] in (",", ":", "!")
+            and _begins_line(text, at)
         )
     if cue is _Cue.INTRODUCTION:
         return _known(text, parts) or _unusual(text, parts)

@@ -32,15 +32,16 @@ from gateway.redaction.spans import Span
 
 #: Words for a password where people of the regions we know write to each other.
 _PASSWORDS: Final = (
-    "password", "wpa key", "wpa2 key", "wifi key", "wi-fi key", "pre-shared key", "passphrase", "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd",
-    "passwort", "kennwort", "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès",
-    "contraseña", "contrasena", "clave", "senha", "palavra-passe", "palavra passe",
-    "parola d'ordine", "parola", "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord",
-    "lösenordet", "salasana", "salasanan", "adgangskode", "adgangskoden", "passord", "passordet",
-    "kodeord", "kodeordet", "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo",
-    "parool", "salasõna", "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης",
-    "κωδικό πρόσβασης", "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка",
-    "pasfhocal", "lykilorð",
+    "password", "wpa key", "wpa2 key", "wifi key", "wi-fi key", "pre-shared key", "passphrase",
+    "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd", "passwort", "kennwort",
+    "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès", "contraseña",
+    "contrasena", "clave", "senha", "palavra-passe", "palavra passe", "parola d'ordine", "parola",
+    "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord", "lösenordet", "salasana",
+    "salasanan", "adgangskode", "adgangskoden", "passord", "passordet", "kodeord", "kodeordet",
+    "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo", "parool", "salasõna",
+    "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης", "κωδικό πρόσβασης",
+    "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка", "pasfhocal",
+    "lykilorð",
 )  # fmt: skip
 #: Words for what a generator made.
 _KEYS: Final = (

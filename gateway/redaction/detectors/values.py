@@ -81,7 +81,8 @@ _TECHNICAL: Final = re.compile(
     r"arg\d|str\d",
     re.IGNORECASE,
 )
-_NESTED: Final = ('{"', '{\\"', "{'", '[{"', '[{\\"', ".*")
+#: What other rules read: signatures, and texts whose own members are judged.
+_OTHERS: Final = (*_SIGNED_SCHEMES, '{"', '{\\"', "{'", '[{"', '[{\\"', ".*")
 #: Names of what a person may have chosen, as a password.
 _CHOSEN_NAME: Final = re.compile(r"(?:secret|credentials?)\Z", re.IGNORECASE)
 _CHOSEN_SECRET: Final = 8
@@ -118,19 +119,21 @@ class Judge:
         value = value[:JUDGED]
         if self.is_placeholder(name, value):
             return False
-        if "://" in value or _PATH.fullmatch(value) or value.startswith(_SIGNED_SCHEMES):
+        if "://" in value or _PATH.fullmatch(value) or value.startswith(_OTHERS):
             return False
         if not is_secret_name(name):
             return is_generated(value)  # one of `CAPITAL_NAME`
         password = PASSWORD.search(name) is not None
-        if value.startswith(_NESTED):
-            return False  # its own members are judged
         if quoted and _CHOSEN_NAME.search(name) and _is_chosen_secret(value):
             return not is_expression(value)
         if quoted:
             return _is_quoted_secret(name, value, password=password)
         if data:
             return _is_data_secret(name, value, password=password)
+        return self._is_bare_secret(name, value, password=password, strict=strict)
+
+    def _is_bare_secret(self, name: str, value: str, *, password: bool, strict: bool) -> bool:
+        """Without quotes, where code may stand or the end of a line does."""
         random = is_random if password and not strict else _is_long_random
         if is_code(value) and not random(value):
             return False
