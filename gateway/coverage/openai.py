@@ -283,6 +283,28 @@ SAMPLES: Final = (
         path="/v1beta/openai/chat/completions",
         body={"model": "gemini-2.5-flash", **_SHORT},
     ),
+    Sample(
+        wire="openai.chat",
+        path="/v1/projects/home/locations/global/endpoints/openapi/chat/completions",
+        body={"model": "google/gemini-2.5-flash", **_SHORT},
+    ),
+    Sample(
+        wire="openai.chat_update",
+        path=f"/v1/chat/completions/{MARK}",
+        body={"metadata": {MARK: MARK}},
+    ),
+    Sample(
+        wire="openai.chats",
+        path=f"/v1/chat/completions?model={MARK}&limit=20",
+        method="GET",
+        body=None,
+    ),
+    Sample(
+        wire="openai.chats",
+        path=f"/v1/chat/completions/{MARK}/messages?after={MARK}",
+        method="GET",
+        body=None,
+    ),
     Sample(wire="openai.completions", path="/v1/completions", body=_COMPLETION),
     Sample(
         wire="openai.completions",

@@ -4,14 +4,14 @@ Invariant: in a request every string is text unless it sits under a structural n
 like what belongs there; a content part of unknown type is refused; sealed reasoning passes byte
 for byte; members of other servers' making are read as free-form data. The same message gives the
 same bytes on every turn. The same calls exist on Azure (see `azure`) and at Google's compatible
-endpoint.
+endpoints (Gemini's and Vertex').
 Sources: the published API reference, the types of the official SDK (3.57), the references of the
 servers that extend it, Nov 2026. Called by the scanning workers and the pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.wire import openai_schema
@@ -23,7 +23,7 @@ from gateway.wire.base import (
     ignore_signed,
     words,
 )
-from gateway.wire.body import EVENT_STREAM, Call, JsonFormat
+from gateway.wire.body import EVENT_STREAM, FREE, BodilessFormat, Call, JsonFormat
 from gateway.wire.errors import Family
 from gateway.wire.formats.openai_chat_stream import (
     SIGNED_LISTS,
@@ -201,12 +201,44 @@ def _choices(document: Any) -> list[dict[str, Any]]:
     return [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
 
 
+class StoredChats(BodilessFormat):
+    """Reading and deleting what a provider keeps of answers: no body, answers like any other."""
+
+    family = Family.OPENAI
+
+    def restore_response(self, document: Any, restore: Callable[[str], str]) -> Any:
+        """Return an answer or error restored, except in what a model thought."""
+        return restore_answer(document, restore)
+
+
+_PAGES: Final = {"after": FREE, "limit": r"[0-9]{1,4}", "order": "asc|desc", "model": FREE}
+_VERTEX: Final = "projects/{project}/locations/{location}/endpoints/{endpoint}/chat/completions"
+
+
+def _stored(method: str, template: str = "", query: Mapping[str, str] | None = None) -> Call:
+    path = f"/v1/chat/completions{template}"
+    return Call(method=method, template=path, provider="openai", query=query or {}, bare=True)
+
+
 FORMATS: Final = (
     OpenAiChat(
         "openai.chat",
         (
             Call(template="/v1/chat/completions", provider="openai", bare=True),
             Call(template="/v1beta/openai/chat/completions", provider="google"),
+            Call(template=f"/v1/{_VERTEX}", provider="vertex"),
+            Call(template=f"/v1beta1/{_VERTEX}", provider="vertex"),
+        ),
+    ),
+    # Changing a stored answer's metadata: a body like a request's, an answer like its answer.
+    OpenAiChat("openai.chat_update", (_stored("POST", "/{completion}"),)),
+    StoredChats(
+        "openai.chats",
+        (
+            _stored("GET", query=_PAGES),
+            _stored("GET", "/{completion}"),
+            _stored("DELETE", "/{completion}"),
+            _stored("GET", "/{completion}/messages", _PAGES),
         ),
     ),
 )

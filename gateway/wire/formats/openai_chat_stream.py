@@ -150,16 +150,20 @@ class OpenAiStream(DeltaStream):
 
     def _watch(self, document: dict[str, Any]) -> None:
         """Note what the record of the call needs."""
-        self.usage = self.usage.at_least(usage_from(document.get("usage")))
+        self._count(document.get("usage"))
         model = document.get("model")
         if isinstance(model, str) and model:
             self.model = model
         self.error = self.error or error_word(document)
 
+    def _count(self, usage: Any) -> None:
+        if usage:
+            self.usage = self.usage.at_least(usage_from(usage))
+
     def _pieces(
         self, path: Path, index: int, choice: dict[str, Any], ends: list[Hashable]
     ) -> Iterator[Piece]:
-        self.usage = self.usage.at_least(usage_from(choice.get("usage")))
+        self._count(choice.get("usage"))
         if isinstance(choice.get("text"), str):
             yield Piece((*path, "text"), (index, "text", 0, ""))
         delta = choice.get("delta")
