@@ -298,7 +298,7 @@ def _by_place(text: str) -> Iterator[Span]:
         if street is not None:
             yield Span(street, _with_tail(text, street, match.start()), "ADDRESS", 0.75, "place")
     for match in _UK_SECOND.finditer(text):
-        code = _UK_ALONE.search(text, max(0, match.start() - 5), match.end())
+        code = _UK_ALONE.search(text, max(0, match.start() - 4), match.end())
         if code is not None:
             yield Span(code.start(), code.end(), "ADDRESS", 0.7, "uk-postcode")
 
@@ -320,7 +320,9 @@ def _street_of_place(text: str, at: int) -> int | None:
 
 _ANY_DIGIT: Final = re.compile(r"\d")
 #: From the second half of a code, which is rarer than the capitals of the first.
-_UK_SECOND: Final = re.compile(r"\d(?<=[A-Z\d][ ]\d)[ABD-HJLNP-UW-Z]{2}(?![\w]|[.\-/]\w)")
+_UK_SECOND: Final = re.compile(
+    r" (?=\d[ABD-HJLNP-UW-Z]{2}(?![\w]|[.\-/]\w))(?<=[A-Z\d] )\d[A-Z]{2}"
+)
 _UK_ALONE: Final = re.compile(rf"(?<![\w.\-/]){UK_CODE}\Z")
 _STATES: Final = (
     "A[KLRSZAEP]|C[AOT]|D[CE]|F[LM]|G[AU]|HI|I[ADLN]|K[SY]|LA|M[ADEHINOPST]|N[CDEHJMVY]|O[HKR]"
