@@ -437,7 +437,7 @@ async def test_the_official_client_works_whole_with_tools_and_counting(
         counted = await client.messages.count_tokens(model="claude-test-1", messages=prompt)
         assert counted.input_tokens > 0
         with pytest.raises(anthropic.PermissionDeniedError) as refused:
-            await client.models.list()
+            await client.post("/v1/threads", cast_to=object, body={})
         assert "gateway" in str(refused.value).lower()
     assert leaks([canary("sdk")], provider.seen) == []
 
@@ -681,7 +681,7 @@ async def test_a_slow_client_slows_the_provider_down(gateway: Gateway, provider:
 
 
 REFUSED = [
-    ("unknown path", "/v1/embeddings", {}, b"{}", 403, "path"),
+    ("unknown path", "/v1/threads", {}, b"{}", 403, "path"),
     ("bad role", "/agent/a%20b/v1/messages", {}, b"{}", 404, "role"),
     ("query", "/v1/messages?key=abc", {}, b"{}", 403, "query"),
     ("no type", "/v1/messages", {"content-type": "text/plain"}, b"{}", 403, "content_type"),
