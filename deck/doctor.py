@@ -27,7 +27,6 @@ from deck.gateway import BAD_ADDRESS, Gateway
 from deck.programs import find_own
 from deck.roster import filtered, unenforced
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
-from shared import __version__
 from shared.paths import is_path_safe_role
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 
@@ -64,8 +63,6 @@ _ROUTED_BY_VARIABLE: Final = {
     "qwen": ("OPENAI_BASE_URL",),
     "aider": ("ANTHROPIC_API_BASE", "OPENAI_API_BASE"),
 }
-#: CLIs whose calls are OpenAI- or Gemini-style, which our gateway recognizes and refuses.
-_OTHER_APIS: Final = frozenset({"codex", "gemini", "agy", "qwen"})
 _PROBE_SECONDS: Final = 1.0
 
 
@@ -277,27 +274,13 @@ def check_gateway(facts: Facts) -> list[Finding]:
 
 
 def check_routing(facts: Facts) -> list[Finding]:
-    """Nothing leads an agent past the gateway, and the gateway takes its calls."""
+    """Nothing leads an agent past the gateway."""
     if facts.config is None or facts.config.sphragis.mode is GatewayMode.OFF:
         return []
     return [
         _warn(_of(role), sentence)
         for role in facts.config.roles
-        for sentence in (
-            *bypasses(role, facts.variables.get(role.name, frozenset())),
-            *refused_program(role),
-        )
-    ]
-
-
-def refused_program(role: Role) -> list[str]:
-    """Return a sentence when our gateway refuses every call the role's program makes."""
-    program = _program(role)
-    if program not in _OTHER_APIS:
-        return []
-    return [
-        f"{program} speaks another API than Anthropic Messages, and sphragis {__version__} refuses "
-        "its calls; give the role a program that speaks it, or run another gateway"
+        for sentence in bypasses(role, facts.variables.get(role.name, frozenset()))
     ]
 
 

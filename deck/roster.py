@@ -123,15 +123,18 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
 
 
 def command_line(role: Role, around: Surroundings) -> list[str]:
-    """Return a role's argv: program by full path, args, model, then what routing needs.
+    """Return a role's argv: program by full path, its adapter's options, args, model, then what
+    routing needs, which must have the last word.
 
     Raises NotOnPath.
     """
     program = find_program(role, around.environ)
-    line = [program, *argv(role)[1:]]
-    if around.gateway.enforced:
-        line += adapter_for(role.command).arguments(around.gateway.role_url(role.name))
-    return line
+    own = argv(role)[1:]
+    if not around.gateway.enforced:
+        return [program, *own]
+    adapter = adapter_for(role.command)
+    routing = adapter.arguments(around.gateway.role_url(role.name))
+    return [program, *adapter.options, *own, *routing]
 
 
 def find_program(role: Role, environ: Mapping[str, str]) -> str:

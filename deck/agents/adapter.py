@@ -15,9 +15,11 @@ def no_arguments(base_url: str) -> tuple[str, ...]:
 class Adapter:
     """`url_env` are the variables the program itself reads for its base URL; `quiet` are settings
     that stop traffic which ignores the base URL; `arguments` are what routing needs on the command
-    line, given the role's gateway URL. All apply only while the gateway is on."""
+    line, given the role's gateway URL; `options` stand in front of the role's own arguments. All
+    apply only while the gateway is on."""
 
     name: str
     url_env: tuple[str, ...] = ()
     quiet: Mapping[str, str] = field(default_factory=dict)
     arguments: Callable[[str], tuple[str, ...]] = no_arguments
+    options: tuple[str, ...] = ()
