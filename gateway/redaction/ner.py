@@ -97,20 +97,20 @@ class NameRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Yield the names of every line that may hold one."""
-        lines: list[tuple[int, str, bytes]] = []
+        places: list[tuple[int, bytes]] = []
+        marks: dict[str, bytes | None] = {}
         unread: dict[bytes, str] = {}
         for at, line in _stretches(source.text):
-            found = prose.words(line)
-            if not found or not prose.worth_reading(line, found, prose.is_prose(line)):
-                continue
-            mark = hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            lines.append((at, line, mark))
-            if self._known.get(mark) is None:
-                unread[mark] = line
+            if line not in marks:
+                marks[line] = mark = _mark(line)
+                if mark is not None and self._known.get(mark) is None:
+                    unread[mark] = line
+            if (known := marks[line]) is not None:
+                places.append((at, known))
         fresh = dict(zip(unread, self._read(list(unread.values())), strict=True))
         for mark, spans in fresh.items():
             self._known.put(mark, spans)
-        for at, _, mark in lines:
+        for at, mark in places:
             for span in fresh.get(mark) or self._known.get(mark) or ():
                 yield Span(at + span.start, at + span.end, span.kind, span.score, span.rule)
 
@@ -159,6 +159,14 @@ class NameRule(Rule):
             and kind != "NAME"
             and prose.words(line[e.start : e.end])
         ]
+
+
+def _mark(line: str) -> bytes | None:
+    """The name under which the names of a line are remembered; None is not worth reading."""
+    found = prose.words(line)
+    if not found or not prose.worth_reading(line, found, prose.is_prose(line)):
+        return None
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _stretches(text: str) -> Iterator[tuple[int, str]]:

