@@ -106,6 +106,20 @@ def check_content_type(value: str, wanted: Collection[str]) -> None:
     )
 
 
+def check_origin(origin: str, content_type: str) -> None:
+    """Refuse what a web page of another machine can send without the browser asking us first: a
+    body that is not declared as JSON. Raises Refused."""
+    media = content_type.partition(";")[0].strip().lower()
+    if not origin or media == "application/json":
+        return
+    if not names_this_machine(origin.partition("://")[2]):
+        raise Refused(
+            "origin",
+            "The request comes from a web page of another address and its body is not declared as "
+            "JSON; send it with Content-Type: application/json.",
+        )
+
+
 class Admission:
     """Counts what is inside and refuses what would not fit."""
 

@@ -25,6 +25,7 @@ from gateway.admission import (
     busy,
     check_content_type,
     check_expectation,
+    check_origin,
     check_transfer,
     names_this_machine,
     unavailable,
@@ -193,6 +194,7 @@ class Pipeline:
         check_transfer(request.headers.get("transfer-encoding", ""))
         content_type = request.headers.get("content-type", "")
         check_content_type(content_type, wire.get(route.wire).request_types)
+        check_origin(request.headers.get("origin", ""), content_type)
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
             scan = await self._scan(call, route, request, headers, body)

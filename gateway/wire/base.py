@@ -31,6 +31,8 @@ PRINTABLE_KEYS: Final = words(
     properties prompt required requests response role schema signature source state_changes stop
     stop_sequences stream system systemInstruction tabs text thinking thread title tool
     tool_calls tool_choice tool_use_id tool_references tools type url user user_id value
+    audio bytes citationsContent converse guardContent image images invokeModel json options
+    reasoningContent searchResult toolConfig toolResult toolSpec toolUse video
     """
 )
 

@@ -169,6 +169,26 @@ def test_an_ollama_stream_that_is_cut_is_cut_for_the_client(
         http.post("/api/chat", json=body)
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://evil.example:11434"])
+@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded"])
+def test_a_foreign_web_page_cannot_use_the_gateway_without_asking(
+    gateway: Gateway, provider: Provider, origin: str, media: str
+) -> None:
+    body = json.dumps({"model": "m", "prompt": "hi"})
+    with client(gateway, origin=origin) as http:
+        answer = http.post("/api/generate", content=body, headers={"content-type": media})
+    assert answer.status_code == 403
+    assert provider.seen == []
+
+
+def test_a_web_page_of_this_machine_can(gateway: Gateway, provider: Provider) -> None:
+    provider.script = answering(lambda _: {"response": "x", "done": True})
+    body = json.dumps({"model": "m", "prompt": "hi", "stream": False})
+    with client(gateway, origin="http://localhost:3000") as http:
+        answer = http.post("/api/generate", content=body, headers={"content-type": "text/plain"})
+    assert answer.status_code == 200
+
+
 # -- Bedrock ---
 
 
