@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import openai
 import pytest
 from aiohttp import web
-from gateway_harness import Gateway, Provider, Seen, leaks, running
+from gateway_harness import Gateway, Provider, Seen, begin_stream, leaks, running
 from openai_provider import answer_openai
 
 from deck.demo.canaries import demo_canaries
@@ -90,6 +92,12 @@ def azure(gateway: Gateway, provider: Provider) -> Iterator[openai.AzureOpenAI]:
         timeout=60,
     ) as made:
         yield made
+
+
+def chunk_of(text: str) -> dict[str, Any]:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return {**head, "choices": [choice]}
 
 
 def assert_restored(text: str | None) -> None:
@@ -289,6 +297,35 @@ def test_an_error_inside_a_stream_reaches_the_client(
         read()
     assert pieces == ["half"]
     assert "overloaded" in wrong.value.message
+
+
+def test_the_first_text_arrives_while_the_provider_is_still_speaking(
+    client: openai.OpenAI, provider: Provider
+) -> None:
+    heard = threading.Event()
+
+    async def speak(request: web.Request, seen: Seen) -> web.StreamResponse:
+        response = await begin_stream(request)
+        token = seen.document["messages"][0]["content"].split()[-1]
+        # Cut in the middle of the token, in pieces of three bytes and with CRLF.
+        for piece in ("First ", token[:5], f"{token[5:]} and ", "done"):
+            event = f"data: {json.dumps(chunk_of(piece))}\r\n\r\n".encode()
+            for start in range(0, len(event), 3):
+                await response.write(event[start : start + 3])
+            await asyncio.to_thread(heard.wait, 20)
+            assert heard.is_set(), "the client did not hear the first text"
+        await response.write(b"data: [DONE]\r\n\r\n")
+        return response
+
+    provider.script = speak
+    text = ""
+    ask = f"Write to {VALUE['e-mail']}"
+    for chunk in client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": ask}], stream=True
+    ):
+        text += chunk.choices[0].delta.content or ""
+        heard.set()
+    assert text == f"First {VALUE['e-mail']} and done"
 
 
 async def test_the_asynchronous_client_works_too(gateway: Gateway, provider: Provider) -> None:
