@@ -88,6 +88,11 @@ LEFT_ALONE = [
     "rue = 12",
     "im Jahr 2024",
     "am Montag 12",
+    "os.open(TESTMOD, os.O_CREAT, 000)",
+    "self.assertEqual(C.DECIMAL128, 128)",
+    "self.assertNotEqual(Season.SPRING, 1)",
+    "tuples = list(zip(range(100), range(99, -1)))",
+    "localAddress, // TODO(HTTP/2): Add support for h2c",
 ]
 
 

@@ -510,6 +510,8 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     word = text[start:end].lower()
     if text[start].islower() and (word in _ARTICLES or text[max(0, start - 3) : start] == "et "):
         return None
+    if word[-1] == "." and text[end : end + 1] not in (" ", "\u00a0"):
+        return None  # `os.O_RDONLY, 0`
     number = _NUMBER_BEFORE.search(text, max(done, start - 20), start)
     names = _FIRST_REST.match(text, end)
     if names is None:
@@ -564,7 +566,7 @@ def _ending(text: str, start: int, end: int, done: int) -> Found:
     name = text[first:start]
     if not name.strip() or not (name[0].isupper() or name[:1].isdigit()):
         return None
-    if sum(c.isalpha() for c in name) < _FEWEST_LETTERS:
+    if sum(c.isalpha() for c in name) < _FEWEST_LETTERS or _MEMBER.search(name):
         return None
     if name[-1:] not in (" ", "-") and len(name.split()[-1]) < _FEWEST_LETTERS:
         return None
@@ -577,6 +579,7 @@ def _ending(text: str, start: int, end: int, done: int) -> Found:
 
 
 _FEWEST_LETTERS: Final = 3
+_MEMBER: Final = re.compile(r"\.[^\W\d_]|_")  # `Season.SPRING`
 
 
 def _flat(text: str, start: int, end: int, done: int) -> Found:

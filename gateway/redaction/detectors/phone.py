@@ -184,9 +184,10 @@ _AMOUNT_BEFORE: Final = re.compile(
     r"isbn|ean|siren|siret|account|konto|hash|version|key|pos|seq)[.:#]?[\"']?[ \u00a0:=]{0,3}\Z",
     re.IGNORECASE,
 )
+_FILE_TYPE: Final = re.compile(r"\.\w")
 _FIELD_BEFORE: Final = re.compile(r"(?:\A|[\"'`,;|\t\n>(])[ ]{0,2}\Z")
 _FIELD_AFTER: Final = re.compile(r"[ ]{0,2}(?:\Z|[\"'`,;|\t\r\n<)])")
-_ALL_DIGITS: Final = "01234567890123456789"
+_ALL_DIGITS: Final = "01234567890123456789 98765432109876543210"
 _FEWEST_KINDS: Final = 4
 
 
@@ -205,6 +206,8 @@ def _is_national(text: str, run: re.Match[str], written: str, digits: str) -> bo
     if _AMOUNT_BEFORE.search(before) or _OTHER.search(_LAST_WORDS.split(before)[-1]):
         return False
     if plain:
+        if text[start - 1 : start] == "/" or _FILE_TYPE.match(text, end):
+            return False
         return any(_is_of(region, digits) for region in _TRUNK_REGIONS)
     whole = _FIELD_BEFORE.search(before) is not None and _FIELD_AFTER.match(text, end) is not None
     return (grouped or whole) and any(_is_of(region, digits) for region in _NO_TRUNK_REGIONS)

@@ -55,7 +55,7 @@ VALUES: Final = (
             "cod poștal|cod postal|eircode|cep|poštanski broj|poštna številka|indeks|pin code|"
             "postcode is|zip is|zip code is|zip plus four|zip4"
         ),
-        re.compile(rf"(?<![\w.]){CODE}(?![\w]|[.\-/]\w)|(?<![\w.])\d{{3}}(?![\w]|[.\-/]\w)"),
+        re.compile(rf"(?<![\w.])(?<!\w\()(?:{CODE}|\d{{3}})(?![\w]|[.\-/]\w)"),
         lambda written: any(c.isdigit() for c in written) and len(set(written)) > 1,
         Reach.NEXT,
         (),
