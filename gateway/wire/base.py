@@ -33,6 +33,7 @@ PRINTABLE_KEYS: Final = words(
     tool_calls tool_choice tool_use_id tool_references tools type url user user_id value
     audio bytes citationsContent converse guardContent image images invokeModel json options
     reasoningContent searchResult toolConfig toolResult toolSpec toolUse video
+    arguments file_data functions image_url input_audio prediction refusal suffix
     """
 )
 
