@@ -14,6 +14,7 @@ from gateway.coverage.sample import MARK, Sample
 _HOME: Final = "/v1/projects/p-1/locations/global"
 _GOOGLE: Final = f"{_HOME}/publishers/google/models"
 _CLAUDE: Final = f"{_HOME}/publishers/anthropic/models"
+_MISTRAL: Final = f"{_HOME}/publishers/mistralai/models"
 _MARKED: Final = f"/v1beta1/projects/{MARK}/locations/{MARK}"
 
 _ONE: Final[dict[str, Any]] = {"role": "user", "parts": [{"text": f"Write to {MARK}"}]}
@@ -57,6 +58,26 @@ _MESSAGES: Final[dict[str, Any]] = {
     ],
     "stop_sequences": [f"stop {MARK}"],
     "metadata": {"user_id": f"user {MARK}"},
+}
+
+_CHAT: Final[dict[str, Any]] = {
+    "model": f"mistral {MARK}",
+    "messages": [
+        {"role": "system", "content": f"You work for {MARK}."},
+        {"role": "user", "content": [{"type": "text", "text": f"Write to {MARK}"}]},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "save", "arguments": json.dumps({"a": f"to {MARK}"})},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": f"saved for {MARK}"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "save", "description": f"for {MARK}"}}],
 }
 
 SAMPLES: Final = (
@@ -124,5 +145,11 @@ SAMPLES: Final = (
         wire="vertex.anthropic",
         path=f"{_MARKED}/publishers/anthropic/models/{MARK}:rawPredict",
         body={"messages": []},
+    ),
+    Sample(wire="vertex.mistral", path=f"{_MISTRAL}/mistral-medium-3:streamRawPredict", body=_CHAT),
+    Sample(
+        wire="vertex.mistral",
+        path=f"{_MISTRAL}/codestral-2:rawPredict",
+        body={"prompt": f"def {MARK}", "suffix": f"return {MARK}"},
     ),
 )

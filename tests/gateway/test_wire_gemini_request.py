@@ -333,6 +333,8 @@ def test_a_key_in_the_query_is_taken_out_of_it() -> None:
         ("endpoints/123:streamGenerateContent", "vertex.stream", Family.GEMINI),
         ("publishers/anthropic/models/c@1:rawPredict", "vertex.anthropic", Family.ANTHROPIC),
         ("publishers/anthropic/models/c:streamRawPredict", "vertex.anthropic", Family.ANTHROPIC),
+        ("publishers/mistralai/models/m:streamRawPredict", "vertex.mistral", Family.OPENAI),
+        ("endpoints/openapi/chat/completions", "openai.chat", Family.OPENAI),
     ],
 )
 def test_vertex_calls_are_routed_by_publisher(

@@ -1,8 +1,9 @@
-"""Vertex AI: the Gemini format, embeddings and Anthropic Messages under a project's own paths.
+"""Vertex AI: the formats of Gemini, Anthropic and Mistral under a project's own paths.
 
 Owns the route table of Vertex and the few things its answers do differently. Publisher models keep
 the format of their publisher: `rawPredict` of an Anthropic model takes a Messages body, read by the
-very same walk. Credentials are bearer tokens. Called like every format, through the registry.
+very same walk. The compatible chat endpoint is listed with the chat format. Credentials are bearer
+tokens. Called like every format, through the registry.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from gateway.wire.formats.gemini import (
     GeminiStreamFormat,
 )
 from gateway.wire.formats.gemini_stream import member
+from gateway.wire.formats.openai_chat import OpenAiChat
 
 _VERSIONS: Final = ("v1", "v1beta1")
 _HOME: Final = "projects/{project}/locations/{location}"
 _GOOGLE: Final = f"{_HOME}/publishers/google/models/{{model}}"
 _ENDPOINT: Final = f"{_HOME}/endpoints/{{endpoint}}"
 _CLAUDE: Final = f"{_HOME}/publishers/anthropic/models/{{model}}"
+_MISTRAL: Final = f"{_HOME}/publishers/mistralai/models/{{model}}"
 
 
 class VertexPredict(GeminiFormat):
@@ -105,4 +108,5 @@ FORMATS: Final = (
     AnthropicMessages(
         "vertex.anthropic", _calls(f"{_CLAUDE}:rawPredict", f"{_CLAUDE}:streamRawPredict")
     ),
+    OpenAiChat("vertex.mistral", _calls(f"{_MISTRAL}:rawPredict", f"{_MISTRAL}:streamRawPredict")),
 )
