@@ -12,7 +12,7 @@ from wire_fakes import FakeRedactor
 from gateway import routing, wire
 from gateway.coverage import anthropic, bedrock, ollama
 from gateway.coverage.canaries import leaked
-from gateway.coverage.matrix import Request, clean, planted, positions
+from gateway.coverage.matrix import ENCODINGS, Request, applies, clean, planted, positions
 from gateway.coverage.sample import MARK, Sample
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.policy import load_policy
@@ -48,7 +48,7 @@ def scan() -> Scan:
                 wire=route.wire,
                 body=request.body,
                 content_type=request.headers.get("content-type", ""),
-                content_encoding="",
+                content_encoding=request.headers.get("content-encoding", ""),
                 scope="role/coder",
                 params=dict(route.params),
                 extra=dict(sample.headers),
@@ -70,19 +70,31 @@ def test_a_sample_goes_to_its_format_and_passes_unchanged(scan: Scan, sample: Sa
         assert out.body == dumps(request.expected)
 
 
+@pytest.mark.parametrize("sample", WITH_BODY, ids=name_of)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_nothing_planted_in_a_sample_leaves(scan: Scan, sample: Sample, encoding: str) -> None:
+    chosen = [
+        position
+        for position in positions(sample)
+        if not position.place.startswith(("path", "query", "header"))
+        and applies(position, encoding)
+        # Quotes planted in a JSON text in base64 would break it, and it would be refused.
+        and not (position.place.endswith("body base64") and encoding.startswith("json"))
+    ]
+    if not chosen:
+        return
+    request = planted(chosen, encoding)
+    out = scan(sample, request)
+    for number, values in request.planted.items():
+        assert not leaked(values, out.body), positions(sample)[number].place
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=name_of)
-def test_nothing_planted_in_a_sample_leaves(scan: Scan, sample: Sample) -> None:
+def test_what_is_planted_in_a_request_line_is_refused(scan: Scan, sample: Sample) -> None:
     for position in positions(sample):
-        request = planted(position, "plain")
-        assert request is not None
-        if position.place.startswith("header"):
-            continue  # the pipeline decides about headers
         if position.place.startswith(("path", "query")):
             with pytest.raises(ScanRefused):
-                scan(sample, request)
-            continue
-        out = scan(sample, request)
-        assert not leaked(request.values, out.body), position.place
+                scan(sample, planted([position], "plain"))
 
 
 def marked(node: Any) -> Any:
