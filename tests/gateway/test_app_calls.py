@@ -681,7 +681,7 @@ async def test_a_slow_client_slows_the_provider_down(gateway: Gateway, provider:
 
 
 REFUSED = [
-    ("unknown path", "/v1/threads", {}, b"{}", 403, "path"),
+    ("unknown path", "/v1/messages/x/y", {}, b"{}", 403, "path"),
     ("bad role", "/agent/a%20b/v1/messages", {}, b"{}", 404, "role"),
     ("query", "/v1/messages?key=abc", {}, b"{}", 403, "query"),
     ("no type", "/v1/messages", {"content-type": "text/plain"}, b"{}", 403, "content_type"),
