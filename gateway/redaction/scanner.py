@@ -50,7 +50,8 @@ class Scanner:
         self._finder.find(
             "mail a.b@c.example, tel +44 20 7946 0958 or 020 7946 0958, 4242 4242 4242 4242, "
             "GB82WEST12345698765432, 8.8.8.8, password = 'x1y2z3', 078-05-1120\n"
-            "I met Maria Lopez yesterday."
+            "I met Maria Lopez yesterday. Anna, 0698765432; 601 123 456; DE136695976, 2 Mill Road\n"
+            "id number 44051401458, dob 1980-01-02, VAT 136695976"
         )
 
     def run(self, job: ScanJob) -> ScanResult:

@@ -66,7 +66,8 @@ _BEFORE: Final = 28
 _FILLER: Final = (
     r"(?:[\s\"'`´’:=#>|*_~()\[{\\/,.–—-]|</?[\w:.-]{1,24}>|"
     r"\b(?:no|nos|nr|nrs|num|number|numbers|numero|número|numéro|nummer|numer|numeris|"
-    r"szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
+    r"des|du|del|della|do|da|patienten|patients|paciente|paziente|kunden|client|cliente|pacjenta|"
+    r"customer|holder|szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
     r"text|string|str|date|data|new|datetime|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
     r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
     r"στις|στη|στην|τις|au|dne|dnia|dniu|w|em|op|mm|dd|yyyy|yy|[dmy]{2,4}|datetime|"
