@@ -76,7 +76,7 @@ _FIELDS: Final = Labels(
         _field(
             Place.VAGUE,
             "name, display name, contact, owner, sender, manager, user, member, participant, nom, "
-            "nombre, nome, naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, from, to, cc, "
+            "nombre, nome, naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, "
             "responsible, lead, doctor, teacher, student, guest, agent, holder, driver, tenant, "
             "patient details, benutzer, kontakt",
         ),
@@ -124,15 +124,14 @@ _WORDS_MOST: Final = 6
 _LONGEST: Final = 80
 _ABBREVIATED: Final = frozenset(["jr.", "sr.", "st.", "ph.", "sta.", "sto."])
 
-#: `Name <address>`, also where the address was replaced before.
-_ANGLED: Final = re.compile(
-    rf"[ \t]\\?<(?:mailto:)?(?:[^\s<>@]{{1,64}}@[^\s<>]{{1,255}}|{HIDDEN}{{1,64}})\\?>|"
-    rf"[ \t]\((?:[^\s()@]{{1,64}}@[^\s()]{{1,255}}|{HIDDEN}{{1,64}})\)"
-)
-#: `address (Name)`
-_BEHIND: Final = re.compile(r"[^\s<>()@]{1,64}@[\w.\-]{1,255} \((?=[^\W\d_])")
+#: Around the sign of an address, also of one that was replaced before.
+_LOCAL: Final = re.compile(r"[^\s<>()@,;|\"'\\]{1,64}\Z")
+_DOMAIN: Final = re.compile(r"@[\w.\-]{1,255}")
+_REPLACED: Final = re.compile(rf"[<(]{HIDDEN}{{1,64}}[>)]")
+#: Between a name and its address: `Name <address>`, `Name (mailto:address)`.
+_OPENING: Final = re.compile(r"[ \t]\\?[<(](?:mailto:)?\Z")
 #: `Name,address`: a row without a head.
-_ROW: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?[^\s,;|<>@]{1,64}@[\w.\-]{1,255}")
+_CELL_BEFORE: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?\Z")
 #: What stands before a display name.
 _BEFORE_NAME: Final = re.compile(
     r"[,;:>|(\[\t\n\"“”*=#•]|(?<=\s)(?:by|and|from|to|cc|with|schrieb|wrote|--?)\s", re.IGNORECASE
@@ -147,15 +146,19 @@ _MAILED: Final = re.compile(
     r"von|an|de|à|da|a|od|do|från|till|fra|til)[\"']?[ ]?:?[ \t]*[\"']?\Z",
     re.IGNORECASE,
 )
+_TRAILER_SEARCH: Final = AhoCorasick(
+    ["-by:", "@author", "author:", "committer:", "maintainer:", "from:", "to:", "cc:", "bcc:",
+     "sender:", "attn:", "von:", "an:", "de:", "de :", "à:", "à :", "da:", "para:", "van:", "aan:",
+     "od:", "do:", "från:", "till:", "fra:", "til:", "από:", "προς:"]
+)  # fmt: skip
 _TRAILER: Final = re.compile(
-    r"^[ \t>*#/+-]{0,12}(?:@author[ \t]+|(?:Author|Committer|Maintainer|Co-authored-by|"
+    r"[ \t>*#/+-]{0,12}(?:@author[ \t]+|(?:Author|Committer|Maintainer|Co-authored-by|"
     r"Signed-off-by|Reviewed-by|"
     r"Acked-by|Tested-by|Reported-by|Suggested-by|Helped-by|Approved-by|Merged-by|Requested-by|"
     r"Mentored-by|"
     r"Co-developed-by|Thanks-to|From|To|Cc|Bcc|Reply-To|Sender|Attn|Von|An|De|À|Da|Para|Van|Aan|"
     r"Od|Do|Från|Till|"
     r"Fra|Til|Από|Προς)[ \t]?:[ \t]{1,8})(?=[^\W\d_]|[\"'])",
-    re.MULTILINE,
 )
 
 _TITLES: Final = (
@@ -269,6 +272,9 @@ _GLUE: Final = re.compile(
 _END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\s[–—-]\s)")
 
 
+_AFTER_FIELD: Final = frozenset(" \t:=\"'`*|<>\\")
+
+
 class PeopleRule(Rule):
     """Finds the names of people."""
 
@@ -282,7 +288,7 @@ class PeopleRule(Rule):
         text = source.text
         if "@" in text or HIDDEN in text:
             yield from _mailed(text)
-        yield from _trailers(text)
+        yield from _trailers(source)
         yield from _fields(source)
         yield from _cued(source)
 
@@ -403,6 +409,8 @@ def _fields(source: Source) -> Iterator[Span]:
             or text[label.start - 1 : label.start] == "$"
         ):
             continue
+        if text[label.end : label.end + 1] not in _AFTER_FIELD:
+            continue
         glue = _GLUE.match(text, label.end)
         element = (
             text.startswith(">", label.end)
@@ -452,32 +460,51 @@ def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
 
 def _mailed(text: str) -> Iterator[Span]:
     """`Name <address>`, `Name (address)`, `address (Name)`, `Name,address`."""
-    for address in _ANGLED.finditer(text):
-        span = _before(text, address.start())
+    at = text.find("@")
+    while at >= 0:
+        local = _LOCAL.search(text, max(0, at - _LOCAL_MOST), at)
+        domain = _DOMAIN.match(text, at)
+        if local is not None and domain is not None:
+            yield from _beside_address(text, local.start(), domain.end())
+        at = text.find("@", at + 1)
+    if HIDDEN in text:
+        for replaced in _REPLACED.finditer(text):
+            yield from _beside_address(text, replaced.start() + 1, replaced.end() - 1)
+
+
+_LOCAL_MOST: Final = 64
+
+
+def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:
+    """`start` and `end`: of the address."""
+    opening = _OPENING.search(text, max(0, start - 10), start)
+    if opening is not None:
+        span = _before(text, opening.start())
         if span is not None:
             yield Span(*span, "NAME", 0.85, "mailed")
-    for address in _BEHIND.finditer(text):
-        parts = _person(text, address.end(), address.end() + _LONGEST)
-        if (
-            parts
-            and text[parts[-1][1] : parts[-1][1] + 1] == ")"
-            and (len(parts) > 1 or _known(text, parts))
-        ):
-            yield Span(address.end(), parts[-1][1], "NAME", 0.8, "mailed")
-    for row in _ROW.finditer(text):
-        line = text.rfind("\n", max(0, row.start() - _LONGEST), row.start()) + 1
-        start = max(
-            line, text.rfind(",", line, row.start()) + 1, text.rfind(";", line, row.start()) + 1
-        )
-        while start < row.start() and text[start] in " \"'|\t>":
-            start += 1
-        parts = _person(text, start, row.start())
-        if (
-            len(parts) > 1
-            and parts[-1][1] == row.start()
-            and (_known(text, parts) or _unusual(text, parts))
-        ):
-            yield Span(start, row.start(), "NAME", 0.75, "row")
+        return
+    if text.startswith(" (", end):
+        parts = _person(text, end + 2, end + 2 + _LONGEST)
+        if parts and text[parts[-1][1] : parts[-1][1] + 1] == ")":
+            if len(parts) > 1 or _known(text, parts):
+                yield Span(end + 2, parts[-1][1], "NAME", 0.8, "mailed")
+            return
+    cell = _CELL_BEFORE.search(text, max(0, start - 4), start)
+    if cell is not None:
+        yield from _row(text, cell.start())
+
+
+def _row(text: str, end: int) -> Iterator[Span]:
+    """The cell that ends at `end`, before one with an address."""
+    start = max(0, end - _LONGEST)
+    for sign in "\n,;":
+        start = max(start, text.rfind(sign, start, end) + 1)
+    while start < end and text[start] in " \"'|\t>":
+        start += 1
+    parts = _person(text, start, end)
+    whole = len(parts) > 1 and parts[-1][1] == end
+    if whole and (_known(text, parts) or _unusual(text, parts)):
+        yield Span(start, end, "NAME", 0.75, "row")
 
 
 def _before(text: str, end: int) -> tuple[int, int] | None:
@@ -511,11 +538,14 @@ def _before(text: str, end: int) -> tuple[int, int] | None:
     return None
 
 
-def _trailers(text: str) -> Iterator[Span]:
+def _trailers(source: Source) -> Iterator[Span]:
     """`Reviewed-by: Jane Doe`, without an address too."""
-    if ":" not in text and "@author" not in text:
-        return
-    for trailer in _TRAILER.finditer(text):
+    text = source.text
+    for _, found, _end in _TRAILER_SEARCH.find_matches_as_indexes(source.folded):
+        line = text.rfind("\n", max(0, found - _LONGEST), found) + 1
+        trailer = _TRAILER.match(text, line)
+        if trailer is None:
+            continue
         at = trailer.end()
         at += text[at : at + 1] in ("'", '"')
         parts = _person(text, at, min(len(text), at + _LONGEST))
