@@ -36,7 +36,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             Provider("azure", ("api-key", _BEARER)),
             Provider("ollama", (_BEARER,)),
             Provider("bedrock", (_BEARER,)),
-            Provider("vertex", (_BEARER,)),
+            Provider("vertex", (_BEARER, "x-goog-api-key")),
         )
     }
 )

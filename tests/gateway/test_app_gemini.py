@@ -15,6 +15,7 @@ from aiohttp import web
 from gateway_harness import Gateway, Provider, Seen, begin_stream, leaks, running
 from google import genai
 from google.genai import errors, types
+from google.oauth2 import credentials
 
 MAIL = "jane.doe@example.com"
 PHONE = "+30 210 123 4567"
@@ -283,6 +284,27 @@ def test_vertex_takes_gemini_and_anthropic_bodies(gateway: Gateway, provider: Pr
     answer = post(gateway, path, body, **bearer)
     assert answer.json()["content"][0]["text"] == PROMPT
     assert provider.seen[-1].document["anthropic_version"] == "vertex-2023-10-16"
+
+
+@pytest.mark.parametrize("express", [True, False])
+def test_the_sdk_of_vertex_streams_through_the_gateway(
+    gateway: Gateway, provider: Provider, express: bool
+) -> None:
+    options = types.HttpOptions(base_url=f"{gateway.url}/agent/coder")
+    who: dict[str, Any] = {"api_key": KEY}
+    if not express:
+        token = credentials.Credentials("ya29.token")  # type: ignore[no-untyped-call]
+        who = {"credentials": token, "project": "p-1", "location": "global"}
+    with genai.Client(vertexai=True, http_options=options, **who) as client:
+        stream = client.models.generate_content_stream(model=MODEL, contents=PROMPT)
+        assert "".join(chunk.text or "" for chunk in stream) == f"You said: {PROMPT}"
+    last = provider.seen[-1]
+    if express:
+        assert last.header("x-goog-api-key") == [KEY]
+        assert last.header("authorization") == []
+    else:
+        assert last.header("authorization") == ["Bearer ya29.token"]
+        assert "/projects/p-1/locations/global/publishers/google/models/" in last.target
 
 
 def test_without_an_address_of_vertex_the_answer_says_which_setting_is_missing(

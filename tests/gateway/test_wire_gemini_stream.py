@@ -250,6 +250,11 @@ def test_a_thought_between_two_pieces_does_not_cut_a_token() -> None:
     assert {"text": f"hm {A}", "thought": True} in parts
 
 
+def test_a_call_under_a_thought_is_restored_all_the_same() -> None:
+    (part,) = told(run([chunk({**CALL, "thought": True}, finish="STOP")], SSE))
+    assert part == {**restored_parts()[5], "thought": True}
+
+
 def test_text_before_a_call_is_complete_before_it() -> None:
     for documents in (
         [chunk({"text": "see ["}), chunk(CALL), chunk(finish="STOP")],

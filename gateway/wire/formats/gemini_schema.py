@@ -192,9 +192,9 @@ class GeminiWalk(SchemaWalk):
 
     def fields(self, node: dict[str, Any], place: Location) -> dict[str, Any]:
         """Redact an object of the API, and the base64 data in it decoded."""
-        names = [name for name in node if name in _DATA and isinstance(node[name], str)]
-        if not names:
+        if _DATA.isdisjoint(node):
             return super().fields(node, place)
+        names = [name for name in node if name in _DATA and isinstance(node[name], str)]
         media = next((node[name] for name in node if name in _MEDIA), "")
         media = media if isinstance(media, str) else ""
         blobs = {name: self.blob(node[name], media, place.key(name)) for name in names}

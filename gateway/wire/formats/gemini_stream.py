@@ -58,14 +58,18 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         return restore_string(value, restore)
     if isinstance(value, list):
         return [restore_node(item, restore) for item in value]
-    if not isinstance(value, dict) or value.get("thought") is True:
+    if not isinstance(value, dict):
         return value
-    has_data = isinstance(value.get("data"), str) and not _MEDIA.isdisjoint(value)
+    kept = SEALS
+    if value.get("thought") is True:
+        kept = kept | {"text"}
+    if isinstance(value.get("data"), str) and not _MEDIA.isdisjoint(value):
+        kept = kept | {"data"}
     return {
-        name: restore_free(inside, restore)
+        name: inside
+        if name in kept
+        else restore_free(inside, restore)
         if name in FREE
-        else inside
-        if name in SEALS or (has_data and name == "data")
         else restore_node(inside, restore)
         for name, inside in value.items()
     }
@@ -237,9 +241,10 @@ class _Chunk:
 
     def part(self, place: int, part: dict[str, Any]) -> None:
         """Take the next part of the candidate."""
-        if part.get("thought") is True:
+        is_text = isinstance(part.get("text"), str)
+        if is_text and part.get("thought") is True:
             return
-        if isinstance(part.get("text"), str):
+        if is_text:
             self._piece((self._index,), (*self._path, place, "text"), last=False)
             return
         self._end((self._index,))

@@ -26,7 +26,9 @@ from gateway.wire.formats.openai_chat import OpenAiChat
 
 _VERSIONS: Final = ("v1", "v1beta1")
 _HOME: Final = "projects/{project}/locations/{location}"
+#: Models under a project, and without one for clients that have an API key (express mode).
 _GOOGLE: Final = f"{_HOME}/publishers/google/models/{{model}}"
+_EXPRESS: Final = "publishers/google/models/{model}"
 _ENDPOINT: Final = f"{_HOME}/endpoints/{{endpoint}}"
 _CLAUDE: Final = f"{_HOME}/publishers/anthropic/models/{{model}}"
 _MISTRAL: Final = f"{_HOME}/publishers/mistralai/models/{{model}}"
@@ -59,12 +61,17 @@ def _calls(
 FORMATS: Final = (
     GeminiFormat(
         "vertex.generate",
-        _calls(f"{_GOOGLE}:generateContent", f"{_ENDPOINT}:generateContent"),
+        _calls(
+            f"{_GOOGLE}:generateContent",
+            f"{_EXPRESS}:generateContent",
+            f"{_ENDPOINT}:generateContent",
+        ),
     ),
     GeminiStreamFormat(
         "vertex.stream",
         _calls(
             f"{_GOOGLE}:streamGenerateContent",
+            f"{_EXPRESS}:streamGenerateContent",
             f"{_ENDPOINT}:streamGenerateContent",
             query=STREAM_QUERY,
         ),
@@ -73,6 +80,7 @@ FORMATS: Final = (
         "vertex.count_tokens",
         _calls(
             f"{_GOOGLE}:countTokens",
+            f"{_EXPRESS}:countTokens",
             f"{_GOOGLE}:computeTokens",
             f"{_ENDPOINT}:countTokens",
             f"{_ENDPOINT}:computeTokens",
@@ -94,8 +102,7 @@ FORMATS: Final = (
     GeminiReading(
         "vertex.read",
         (
-            *_calls(_GOOGLE, f"{_HOME}/cachedContents/{{name}}", method="GET"),
-            *_calls("publishers/google/models/{model}", method="GET"),
+            *_calls(_GOOGLE, _EXPRESS, f"{_HOME}/cachedContents/{{name}}", method="GET"),
             *_calls(
                 "publishers/google/models",
                 f"{_HOME}/cachedContents",
