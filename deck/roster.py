@@ -129,12 +129,11 @@ def command_line(role: Role, around: Surroundings) -> list[str]:
     Raises NotOnPath.
     """
     program = find_program(role, around.environ)
-    own = argv(role)[1:]
-    if not around.gateway.enforced:
-        return [program, *own]
     adapter = adapter_for(role.command)
-    routing = adapter.arguments(around.gateway.role_url(role.name))
-    return [program, *adapter.options, *own, *routing]
+    line = [program, *adapter.options, *argv(role)[1:]]
+    if around.gateway.enforced:
+        line += adapter.arguments(around.gateway.role_url(role.name))
+    return line
 
 
 def find_program(role: Role, environ: Mapping[str, str]) -> str:

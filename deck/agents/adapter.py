@@ -15,8 +15,8 @@ def no_arguments(base_url: str) -> tuple[str, ...]:
 class Adapter:
     """`url_env` are the variables the program itself reads for its base URL; `quiet` are settings
     that stop traffic which ignores the base URL; `arguments` are what routing needs on the command
-    line, given the role's gateway URL; `options` stand in front of the role's own arguments. All
-    apply only while the gateway is on."""
+    line, given the role's gateway URL. These apply only while the gateway is on; `options`, which a
+    seat in a team needs in any case, stand in front of the role's own arguments."""
 
     name: str
     url_env: tuple[str, ...] = ()

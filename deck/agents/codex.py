@@ -1,7 +1,8 @@
 """Codex: ignores OPENAI_BASE_URL (measured with 0.171), so routing is settings on its command line,
 with the version path in the URL. Its own login is used; it tries a WebSocket first, which the
 gateway answers 426, and then posts. Its background server is shared by all that use one CODEX_HOME
-and sends the key of the session that started it, so each role runs without it."""
+and acts with the key and the environment of the session that started it, so each role runs without
+it. Its commands would run in login shells, whose profile forgets the deck's program."""
 
 from deck.agents.adapter import Adapter
 
@@ -18,4 +19,8 @@ def _arguments(base_url: str) -> tuple[str, ...]:
     return tuple(argument for setting in settings for argument in ("-c", setting))
 
 
-ADAPTER = Adapter(name="codex", arguments=_arguments, options=("--no-daemon",))
+ADAPTER = Adapter(
+    name="codex",
+    arguments=_arguments,
+    options=("--no-daemon", "-c", "allow_login_shell=false"),
+)
