@@ -427,10 +427,11 @@ def _last(text: str, start: int, end: int, done: int) -> Found:
     if text[end : end + 1] == "." and text[end - 1] != ".":
         end += 1
     floor = _line_floor(text, start, done)
-    if text[start:end] not in _LOWER_STRONG and _CAPITAL.search(text, floor, start) is None:
+    named = _CAPITAL.search(text, floor, start) is not None
+    if not named and text[start:end] not in _LOWER_STRONG:
         return None
     strong = text[start].isupper() or end - start > _SHORT
-    before = _BEFORE_LAST.search(text, floor, start) if strong else None
+    before = _BEFORE_LAST.search(text, floor, start) if strong and named else None
     if before is None and text[start].islower() and text[start:end] in _LOWER_STRONG:
         before = _LOWER_BEFORE_LAST.search(text, floor, start)
         if before is not None and _LOWER_PLACE_CODE.match(text, end) is None:
@@ -441,7 +442,7 @@ def _last(text: str, start: int, end: int, done: int) -> Found:
         if (number := _NUMBER_BEHIND.match(text, end)) is not None:
             end = number.end()
         return _with_flat_before(text, before.start(), done), end
-    if text[start:end].lower().rstrip(".") in _ABBREVIATED:
+    if not named or text[start:end].lower().rstrip(".") in _ABBREVIATED:
         return None
     number = _NUMBER_BEHIND.match(text, end)
     if number is None:
