@@ -108,6 +108,7 @@ def test_clean_code_is_left_almost_untouched(detector: Detector) -> None:
     assert counts["SECRET"] / megabytes <= 0.5
     assert sum(counts[k] for k in ("PHONE", "CARD", "SSN", "IBAN")) / megabytes <= 0.5
     assert counts["IP"] / megabytes <= 3
+    assert counts["NAME"] / megabytes <= 10
 
 
 NETWORK = """

@@ -272,6 +272,8 @@ _GLUE: Final = re.compile(
 _END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\s[–—-]\s)")
 
 
+#: Behind the head of a column.
+_HEAD_END: Final = re.compile(r"[\w ]{0,16}[\"'`]?[ ]{0,3}(?:[,;|\t)\r\n]|\Z)")
 _AFTER_FIELD: Final = frozenset(" \t:=\"'`*|<>\\")
 
 
@@ -401,9 +403,10 @@ def _fields(source: Source) -> Iterator[Span]:
     text = source.text
     labels: list[Label] = []
     for label in _FIELDS.find(source):
-        labels.append(label)
-        if text[max(0, label.start - 5) : label.start].lower() == "into ":
-            labels.pop()  # the name of a table
+        if _HEAD_END.match(text, label.end) and (
+            text[max(0, label.start - 5) : label.start].lower() != "into "  # the name of a table
+        ):
+            labels.append(label)
         if (
             text[label.end : label.end + 1] in ("_", "-")
             or text[label.start - 1 : label.start] == "$"
