@@ -94,8 +94,15 @@ class Labels:
                 for name in names:
                     for written in _joined(name):
                         self._values.setdefault(written, []).append((value, loud))
-        self._names = list(self._values)
-        self._search = AhoCorasick(self._names, matchkind=MatchKind.LeftmostLongest)
+        names = list(self._values)
+        self._known = [
+            (
+                tuple(value for value, _ in self._values[name]),
+                tuple(value for value, loud in self._values[name] if not loud),
+            )
+            for name in names
+        ]
+        self._search = AhoCorasick(names, matchkind=MatchKind.LeftmostLongest)
 
     def find(self, source: Source) -> Iterator[Label]:
         """Yield the names in the text, from left to right."""
@@ -103,12 +110,9 @@ class Labels:
         for index, start, end in self._search.find_matches_as_indexes(folded):
             if not _is_whole(text, folded, start, end):
                 continue
-            known = self._values[self._names[index]]
-            if any(loud for _, loud in known):
-                told = _is_loud(text, start, end)
-                values = tuple(value for value, loud in known if told or not loud)
-            else:
-                values = tuple(value for value, _ in known)
+            values, quiet = self._known[index]
+            if len(quiet) < len(values) and not _is_loud(text, start, end):
+                values = quiet
             if values:
                 yield Label(start, end, values)
 
@@ -121,12 +125,10 @@ def _joined(name: str) -> set[str]:
 
 def _is_whole(text: str, folded: str, start: int, end: int) -> bool:
     """A word of its own, however it is joined to others: `user_pesel`, `peselNo`, `userPesel`."""
-    if (
-        start
-        and text[start - 1].isalpha()
-        and not (text[start].isupper() and text[start - 1].islower())
-    ):
-        return False
+    if start:
+        before = text[start - 1]
+        if before.isalpha() and not (text[start].isupper() and before.islower()):
+            return False
     following = text[end : end + 1]
     if not following.isalpha():
         return True
@@ -231,6 +233,7 @@ def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
     """Yield what stands below the head of each column that has a name of `labels`."""
     done = 0
     index = 0
+    inserts = _VALUES.search(text) is not None
     while index < len(labels):
         label = labels[index]
         start = text.rfind("\n", 0, label.start) + 1
@@ -243,12 +246,34 @@ def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
             index += 1
         if start < done or end - start > _LINE_MOST:
             continue
+        if not inserts and not _may_be_head(text, start, end):
+            continue
         for rows, heads in _tables(text, start, end, same):
             for row in rows:
                 done = max(done, row[-1][1])
                 for column, value in heads:
                     if column < len(row):
                         yield value, *row[column]
+
+
+def _may_be_head(text: str, start: int, end: int) -> bool:
+    """Whether what stands in this line and the next can be a table's first two; says yes where
+    quotes make that hard to tell. Most lines with a name in them are none."""
+    line = text[start:end]
+    sign = next((s for s in "\t|;," if s in line), None)
+    if sign is None or end >= len(text):
+        return False
+    if '"' in line or "'" in line or "`" in line:
+        return True
+    cells = line.rstrip("\r").split(sign)
+    if any(len(cell.strip(" ")) > _HEAD_CELL for cell in cells):
+        return False
+    below = text.find("\n", end + 1)
+    below = len(text) if below < 0 else below
+    return (
+        text.count(sign, end + 1, below) + 3 > len(cells)
+        or _RULER.fullmatch(text, end + 1, below) is not None
+    )
 
 
 Cells = list[tuple[int, int]]
