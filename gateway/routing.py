@@ -227,9 +227,11 @@ def _add(node: _Node, segments: list[str], entry: _Entry) -> None:
             continue
         name, _, verb = segment[1:].partition("}")
         if verb:
-            node = node.verbs.setdefault(verb[1:], (name, _Node()))[1]
+            known, node = node.verbs.setdefault(verb[1:], (name, _Node()))
+            assert known == name, f"{entry.call.template} calls a segment by another name"
         else:
             node.value = node.value or (name, _Node())
+            assert node.value[0] == name, f"{entry.call.template} calls a segment by another name"
             node = node.value[1]
     node.entries.setdefault(entry.call.method, []).append(entry)
 
