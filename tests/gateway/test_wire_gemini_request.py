@@ -36,6 +36,11 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256))).decode()
 SIGNATURE = "Cp8BAVSoXO4" * 30 + "=="
 
 
+@pytest.fixture(scope="module")
+def scanner() -> Scanner:
+    return Scanner(load_policy(None), b"k" * 32)
+
+
 def redact(document: Any, **options: Any) -> Any:
     assert isinstance(FORMAT, JsonFormat)
     return FORMAT.redact_request(document, FakeRedactor(), **options)
@@ -114,8 +119,7 @@ def test_every_sample_is_routed_to_its_own_format(sample: Sample) -> None:
     assert found.path == path
 
 
-def test_the_real_engine_changes_nothing_in_requests_of_plain_words() -> None:
-    scanner = Scanner(load_policy(None), b"k" * 32)
+def test_the_real_engine_changes_nothing_in_requests_of_plain_words(scanner: Scanner) -> None:
     for sample in SAMPLES:
         body = dumps(planted(sample.body, "word"))
         assert scanner.run(ScanJob(wire=sample.wire, body=body, scope="r")).body == body
@@ -123,8 +127,9 @@ def test_the_real_engine_changes_nothing_in_requests_of_plain_words() -> None:
 
 @pytest.mark.parametrize("value", ["jane.doe@example.com", "078-05-1120", "4539148803436467"])
 @pytest.mark.parametrize("prefix", ["", "gemini-", "models/gemini-", "gemini-2.5-"])
-def test_a_value_that_poses_as_a_model_or_id_is_found(prefix: str, value: str) -> None:
-    scanner = Scanner(load_policy(None), b"k" * 32)
+def test_a_value_that_poses_as_a_model_or_id_is_found(
+    scanner: Scanner, prefix: str, value: str
+) -> None:
     body = dumps({"model": prefix + value, **part({"functionCall": {"id": value, "name": "x"}})})
     assert value.encode() not in scanner.run(ScanJob(wire="gemini.embed", body=body)).body
 
@@ -356,8 +361,7 @@ def test_the_verb_alone_makes_a_stream() -> None:
         assert (body.stream, body.model) == (streams or name == "gemini.generate", "gemini-3-flash")
 
 
-def test_a_value_in_the_path_or_query_is_refused() -> None:
-    scanner = Scanner(load_policy(None), b"k" * 32)
+def test_a_value_in_the_path_or_query_is_refused(scanner: Scanner) -> None:
     job = ScanJob(wire="gemini.read", body=b"", params={"model": "jane.doe@example.com"})
     with pytest.raises(ScanRefused) as refused:
         scanner.run(job)
