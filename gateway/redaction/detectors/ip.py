@@ -71,6 +71,12 @@ class IpRule(Rule):
         self._networks = [
             ipaddress.ip_network(name) for name in sorted(policy.allowed.ip - IP_CLASSES)
         ]
+        self._ordinary = _ORDINARY - {
+            str(first)
+            for first in range(256)
+            for network in self._networks
+            if network.version == 4 and network.overlaps(ipaddress.ip_network(f"{first}.0.0.0/8"))
+        }
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at dotted quads, then at colon groups."""
@@ -119,6 +125,8 @@ class IpRule(Rule):
                 yield Span(start, end, "IP", 0.8, "ipv6")
 
     def _points_at_someone(self, written: str) -> bool:
+        if written.partition(".")[0] in self._ordinary and _QUAD.fullmatch(written):
+            return True
         try:
             address = ipaddress.ip_address(written)
         except ValueError:
@@ -133,6 +141,16 @@ class IpRule(Rule):
         return any(
             address.version == network.version and address in network for network in self._networks
         )
+
+
+#: First numbers of addresses none of which is anything but a machine's; `classes` knows the others.
+_ORDINARY: Final = frozenset(
+    str(first)
+    for first in range(1, 224)
+    if first not in (10, 100, 127, 169, 172, 192, 198, 203)
+)
+_PART: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_QUAD: Final = re.compile(rf"(?:{_PART}\.){{3}}{_PART}", re.ASCII)
 
 
 def classes(address: _Address) -> set[str]:

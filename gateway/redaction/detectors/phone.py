@@ -21,10 +21,11 @@ from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.spans import Span
 
-#: One number as written: groups of digits with at most two separators between them. Looking ahead
-#: for its first character lets `re` skip all others twice as fast.
+#: Where one may begin: seven of its characters in a row.
+_BEGIN: Final = re.compile(r"[+(\d](?<!\w[+(\d])(?=[+(\d \u00a0.\-/)]{6})", re.ASCII)
+#: One number as written: groups of digits with at most two separators between them.
 _RUN: Final = re.compile(
-    r"(?=[+(\d])(?<!\w)(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
+    r"(?<!\w)(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
     r"(?:[ \u00a0.\-/]{1,2}\(?\d{1,12}\)?|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
     r"(?P<ext>[ ,;]{0,2}(?:x|ext(?:ension)?[.:=]? ?|#|Dw\.? ?|poste ?)\d{1,6}(?![.\-/]?\d))?",
     re.ASCII,
@@ -93,22 +94,34 @@ class PhoneRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""
         text = source.text
-        for run in _RUN.finditer(text):
+        done = 0
+        words: _Words = {}
+        for begin in _BEGIN.finditer(text):
+            if begin.start() < done:
+                continue
+            run = _RUN.match(text, begin.start())
+            if run is None:
+                continue
             start, end = run.span()
+            done = end
             if end - start < _FEWEST:
                 continue
-            score = _score(text, run)
+            score = _score(text, run, words)
             if score:
                 yield Span(start, end, "PHONE", score, "phone")
             elif end - start > _MOST and _LONG_GROUP.search(text, start, end):
-                yield from _among_neighbors(text, run)
+                yield from _among_neighbors(text, run, words)
 
 
 _WIDEST: Final = 24
 _LONG_GROUP: Final = re.compile(r"\d{3}|\+")
 
 
-def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
+#: The last word for a phone in a stretch of text and where it ends: lines repeat.
+_Words = dict[str, tuple[str, int] | None]
+
+
+def _among_neighbors(text: str, run: re.Match[str], words: _Words) -> Iterator[Span]:
     """A number with other numbers beside it, as in a row of columns: try it without them."""
     spaces = [i for i in range(run.start(), run.end()) if text[i] in " \u00a0"]
     start = run.start()
@@ -116,7 +129,7 @@ def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
         if end - start > _WIDEST:
             continue
         part = _RUN.match(text, start, end)
-        if part is not None and part.end() == end and _score(text, part):
+        if part is not None and part.end() == end and _score(text, part, words):
             yield Span(start, end, "PHONE", 0.6, "phone")
             return
     for space in spaces:
@@ -126,7 +139,7 @@ def _among_neighbors(text: str, run: re.Match[str]) -> Iterator[Span]:
             return
 
 
-def _score(text: str, run: re.Match[str]) -> float:
+def _score(text: str, run: re.Match[str], words: _Words) -> float:
     """How sure we are that this run is a phone number; 0 for not at all."""
     written = run["rest"]
     digits = "".join(c for c in written if c.isdigit())
@@ -152,7 +165,7 @@ def _score(text: str, run: re.Match[str]) -> float:
         return 0.65
     if not plus and _is_national(text, run, written, digits):
         return 0.6
-    return _by_context(text, run, written, digits)
+    return _by_context(text, run, written, digits, words)
 
 
 #: Nothing but digits behind a trunk zero, and the regions that have such numbers.
@@ -308,9 +321,11 @@ def _stands_alone(text: str, run: re.Match[str]) -> bool:
     return not before[-1:].isdigit() and not after[:1].isdigit()
 
 
-def _by_context(text: str, run: re.Match[str], written: str, digits: str) -> float:
+def _by_context(
+    text: str, run: re.Match[str], written: str, digits: str, words: _Words
+) -> float:
     start, end = run.span()
-    spoken = _is_spoken_of(text[max(0, start - _REACH) : start]) or (
+    spoken = _is_spoken_of(text[max(0, start - _REACH) : start], words) or (
         _WORDS_AFTER.match(text, end) is not None
     )
     sign = -1 if spoken else text.rfind("@", max(0, start - _EMAIL_REACH), start)
@@ -326,17 +341,20 @@ def _by_context(text: str, run: re.Match[str], written: str, digits: str) -> flo
     return 0.6
 
 
-def _is_spoken_of(before: str) -> bool:
+def _is_spoken_of(before: str, words: _Words) -> bool:
     """Whether a word for a phone stands close before, with no other number between."""
     line = before.rstrip(" \t")
     line = line[:-1] if line.endswith("\n") else before
     line = _LAST_WORDS.split(line)[-1]
-    last = next(reversed(list(_WORDS.finditer(line))), None)
-    if last is None or len(line) - last.end() > _GAP:
+    if line not in words:
+        found = next(reversed(list(_WORDS.finditer(line))), None)
+        words[line] = None if found is None else (found.group().lower(), found.end())
+    last = words[line]
+    if last is None or len(line) - last[1] > _GAP:
         return False
-    if line[last.end() :].lstrip().startswith("(") and last.group().lower().startswith("call"):
+    if line[last[1] :].lstrip().startswith("(") and last[0].startswith("call"):
         return False  # source code
-    return _OTHER.search(line, last.end()) is None
+    return _OTHER.search(line, last[1]) is None
 
 
 _LAST_WORDS: Final = re.compile(rf"[\d\r\n{HIDDEN}]")
