@@ -35,6 +35,7 @@ RESPONSE_HEADERS: Final = re.compile(
     r"content-type|request-id|x-request-id|retry-after|retry-after-ms|x-should-retry"
     r"|anthropic-ratelimit-[a-z0-9-]+|anthropic-(?:organization-id|priority-[a-z-]+)"
     r"|openai-(?:processing-ms|organization|version|model)|x-ratelimit-[a-z0-9-]+"
+    r"|x-codex-[a-z0-9-]+|x-models-etag|x-reasoning-included"
     r"|x-amzn-requestid|x-amzn-errortype|x-amzn-bedrock-[a-z-]+|x-ms-region|apim-request-id"
 )
 #: Longest header value passed on: the longest seen is 748 bytes (contracts/clients.md section 3).

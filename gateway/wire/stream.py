@@ -42,16 +42,23 @@ class Run:
     def feed(self, piece: str) -> str:
         """Return what can be sent of the run so far."""
         out: list[str] = []
-        head, *rest = piece.split("[")
+        head, bracket, rest = piece.partition("[")
         if head:
             self._place.feed(head)
             out.append(self._restorer.feed(head))
-        for part in rest:
+        if bracket and self._is_prose() and not self._restorer.held:
+            self._escapes = 0
+            return "".join([*out, self._restorer.feed(bracket + rest)])
+        for part in rest.split("[") if bracket else ():
             self._escapes = self._place.depth
             segment = "[" + part
             out.append(self._restorer.feed(segment))
             self._place.feed(segment)
         return "".join(out)
+
+    def _is_prose(self) -> bool:
+        """Whether the text turned out to be no JSON, so that no place in it needs escapes."""
+        return self._place.broken and self._place.depth == 0
 
     @property
     def held(self) -> bool:

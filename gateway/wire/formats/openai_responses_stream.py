@@ -86,7 +86,9 @@ def restore_node(value: Any, text: Restore, json: Restore) -> Any:
         elif name in _JSON and isinstance(member, str):
             restored[name] = json(member)
         else:
-            restored[text(name)] = restore_node(member, text, json)
+            # The API's own names hold nothing; asking of each costs more than all the rest.
+            key = name if name.isidentifier() else text(name)
+            restored[key] = restore_node(member, text, json)
     return restored
 
 
@@ -164,9 +166,10 @@ class ResponsesStream(DeltaStream):
         self._number = document.get("sequence_number", self._number)
         shown = [(p.path, self._feed(p, document, at(document, p.path))) for p in found.pieces]
         changed = document
-        for path, _ in shown:
-            changed = put(changed, path, None)
-        changed = self.restored(changed)
+        if not _is_delta(document):
+            for path, _ in shown:
+                changed = put(changed, path, None)
+            changed = self.restored(changed)
         for path, text in shown:
             changed = put(changed, path, text)
         going_on = tuple(piece for piece in found.pieces if self._runs[piece.key][0].held)
@@ -238,6 +241,11 @@ class ResponsesStream(DeltaStream):
 
 _PART: Final = "response.content_part"
 _ITEM: Final = "response.output_item"
+
+
+def _is_delta(document: dict[str, Any]) -> bool:
+    """Tell whether an event holds nothing but pieces, ids and numbers."""
+    return str(document.get("type")).endswith(_DELTA) and isinstance(document.get("delta"), str)
 
 
 def _written(frame: Frame, document: Any) -> bytes:
