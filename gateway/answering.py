@@ -107,7 +107,10 @@ async def streamed(
     finished or said itself that it failed. Raises UpstreamFailed.
     """
     outcome = restoring.outcome
-    transformer = format_.new_stream(restoring.stream, restoring.signed, answer.media_type)
+    try:
+        transformer = format_.new_stream(restoring.stream, restoring.signed, answer.media_type)
+    except WireRefused as wrong:
+        raise _no_stream(wrong) from wrong
     spoke = time.monotonic()
     try:
         while chunk := await answer.chunk():
@@ -122,9 +125,7 @@ async def streamed(
         if out := transformer.close():
             yield out
     except WireRefused as wrong:
-        raise UpstreamFailed(
-            wrong.code, "The provider's stream is not one that the gateway can read."
-        ) from wrong
+        raise _no_stream(wrong) from wrong
     finally:
         outcome.usage, outcome.model = transformer.usage, transformer.model
         outcome.stop = transformer.stop_reason
@@ -139,6 +140,10 @@ def _restore(format_: WireFormat, media_type: str, data: bytes, restoring: Resto
     outcome = restoring.outcome
     outcome.usage, outcome.stop, outcome.model = answer.usage, answer.stop_reason, answer.model
     return answer.body
+
+
+def _no_stream(wrong: WireRefused) -> UpstreamFailed:
+    return UpstreamFailed(wrong.code, "The provider's stream is not one that the gateway can read.")
 
 
 def _unreadable(status: int) -> UpstreamFailed:

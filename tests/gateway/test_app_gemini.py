@@ -255,6 +255,20 @@ def test_a_stream_that_breaks_off_does_not_end_cleanly(
         post(gateway, f"/v1beta/models/{MODEL}:streamGenerateContent{query}", ask())
 
 
+def test_a_stream_where_none_was_asked_for_is_the_providers_fault(
+    gateway: Gateway, provider: Provider
+) -> None:
+    async def events(request: web.Request, _: Seen) -> web.StreamResponse:
+        response = await begin_stream(request)
+        await response.write(b"data: {}\n\n")
+        return response
+
+    provider.script = events
+    answer = post(gateway, f"/v1beta/models/{MODEL}:generateContent", ask())
+    assert answer.status_code == 502
+    assert "not one that the gateway can read" in answer.json()["error"]["message"]
+
+
 def test_a_key_in_the_query_goes_on_in_the_header(gateway: Gateway, provider: Provider) -> None:
     answer = httpx.get(f"{gateway.url}/v1beta/models?key={KEY}&pageSize=3", trust_env=False)
     assert answer.status_code == 200
