@@ -25,9 +25,9 @@ PRINTABLE_KEYS: Final = words(
     betas blocks body cache_control caller choice choices citations cited_text compaction
     configs container content contents context context_management custom_id data default definition
     description diagnostics document edits effort enum examples fallbacks file fileData file_data
-    file_id format
-    function functionCall functionDeclarations functionResponse generationConfig id inlineData
-    inline_data input input_examples input_schema instructions inputs items max_tokens mcp_servers media_type
+    file_id format function functionCall functionDeclarations functionResponse generationConfig id
+    inlineData inline_data input input_examples input_schema instructions inputs items max_tokens
+    mcp_servers media_type
     message messages metadata model name output output_config params parameters parts prefill
     properties prompt required requests response role schema signature source state_changes stop
     stop_sequences stream system systemInstruction tabs text thinking thread title tool
