@@ -18,6 +18,7 @@ from gateway.wire.body import (
     ANYTHING,
     FREE,
     JSON,
+    BodilessFormat,
     Call,
     JsonFormat,
     RedactedBody,
@@ -131,25 +132,14 @@ class Upload(WireFormat):
         raise WireRefused("stream", "The provider streamed an answer to an upload.")
 
 
-class Stored(WireFormat):
+class Stored(BodilessFormat):
     """Calls without a body about files, batches and what came of them."""
 
-    request_types = frozenset()
     answer_types = frozenset((ANYTHING,))
 
     def __init__(self, name: str, family: Family, calls: tuple[Call, ...]) -> None:
         super().__init__(name, calls)
         self.family = family
-
-    def redact_body(
-        self, body: bytes, content_type: str, reading: Reading, params: Mapping[str, str]
-    ) -> RedactedBody:
-        """Pass an empty body. Raises WireRefused for any other."""
-        if body.strip() not in (b"", b"{}"):
-            raise WireRefused(
-                "body", "This call has no body; send it without one.", "the top level"
-            )
-        return RedactedBody(b"")
 
     def restore_body(
         self,
@@ -167,15 +157,9 @@ class Stored(WireFormat):
         text, encoding = decoded
         return WholeAnswer(restore_lines(text, restore).encode(encoding, "replace"))
 
-    def new_stream(self, *_args: Any, **_named: Any) -> Any:
-        """Refuse: none of these answers is a stream."""
-        raise WireRefused("stream", "The provider streamed an answer to a call that has none.")
-
 
 def restore_lines(text: str, restore: Callable[[str], str]) -> str:
     """Return text restored, each line that is a JSON document as one."""
-    if "[" not in text:
-        return text
     lines = text.split("\n")
     for number, line in enumerate(lines):
         try:
