@@ -603,7 +603,9 @@ VALUES: Final = (
 
 #: Written so that nothing else is: every alternative begins at a digit.
 _ALONE: Final = re.compile(
-    r"\d(?=\d|[. ]\d)(?<!\d\d\d)(?:"
+    r"\d(?=\d|[. ]\d)(?<!\d\d\d)"
+    # How any of them goes on; most numbers end here.
+    r"(?=\d{4}|\d{3}[A-Z]|\d[A-Za-z]\d\d|\d[ .\-]\d\d|\d\d[.\-]\d|[ ]\d\d[ ])(?:"
     r"(?<=[A-Z]{2}\d)\d\d{4}[A-D](?P<nino>)"
     r"|(?<=[A-Z]{2}\d)\d \d\d \d\d ?[A-D](?P<nino2>)"
     r"|(?<=[A-Z]{2} \d)\d(?: \d\d \d\d|\d{4}) ?[A-D](?P<nino3>)"
