@@ -16,6 +16,9 @@ from wire_fakes import FakeRedactor, NamingRedactor, restoring, token_of
 from gateway import routing, wire
 from gateway.coverage import openai_responses as samples
 from gateway.coverage.sample import MARK
+from gateway.redaction.job import ScanJob
+from gateway.redaction.policy import load_policy
+from gateway.redaction.scanner import Scanner
 from gateway.wire.base import OpaqueAction, Usage, WireRefused, WireReport
 from gateway.wire.formats.openai_responses import ITEM_TYPES, PART_TYPES
 from gateway.wire.schema import Reading
@@ -215,6 +218,43 @@ def test_names_say_what_values_are_where_the_api_leaves_them_to_the_user() -> No
     }  # fmt: skip
     out = dumps(FORMAT.redact_request(document, NamingRedactor())).decode()
     assert out.count("hunter2") == 1, out  # `value` under a name that says nothing to this fake
+
+
+def test_the_real_rules_find_secrets_by_the_names_beside_them() -> None:
+    secret = "vK9-harbour-lane-77"
+    named = {"password": secret, "API_KEY": secret}
+    document = {
+        "tools": [
+            {"type": "mcp", "server_label": "s", "authorization": secret,
+             "server_url": f"https://u:{secret}@mcp.example/x?api_key={secret}",
+             "headers": {"Authorization": f"Bearer {secret}", "X-Api-Key": secret,
+                         "Cookie": f"sid={secret}", "X-Team": "blue"}},
+            {"type": "code_interpreter", "container": {"type": "auto", "network_policy": {
+                "type": "allowlist", "domain_secrets": [
+                    {"domain": "d.example", "name": "ANYTHING", "value": secret}]}}},
+        ],
+        "metadata": named,
+        "client_metadata": named,
+        "prompt": {"id": "p", "variables": named},
+        "input": [
+            {"type": "local_shell_call", "call_id": "c", "action": {
+                "type": "exec", "command": ["db", "--password", secret], "env": named}},
+            {"type": "function_call", "call_id": "c", "name": "n", "arguments": json.dumps(named)},
+            {"type": "function_call_output", "call_id": "c", "output": named},
+            {"type": "function_call_output", "call_id": "c", "output": json.dumps(named)},
+            {"type": "custom_tool_call", "call_id": "c", "name": "n",
+             "input": f"export DB_PASSWORD='{secret}'\n"},
+            {"type": "apply_patch_call", "call_id": "c", "operation": {
+                "type": "update_file", "path": ".env", "diff": f"+DB_PASSWORD={secret}\n"}},
+            {"type": "shell_call_output", "call_id": "c", "output": [
+                {"stdout": f"password: {secret}", "stderr": f"curl -u me:{secret} https://x"}]},
+            {"type": "file_search_call", "id": "f", "results": [{"attributes": named}]},
+        ],
+    }  # fmt: skip
+    job = ScanJob(wire="openai.responses", body=dumps(document), scope="role/coder")
+    out = Scanner(load_policy(None), b"k" * 32).run(job).body
+    assert secret.encode() not in out
+    assert b'"blue"' in out
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,8 @@ _SCHEMA: Final = Schema(
 _ITEMS: Final = frozenset(("input", "items"))
 #: Parts and items that may point at an uploaded file, which nobody reads here.
 _FILES: Final = frozenset(("input_image", "input_file", "computer_screenshot"))
+#: Headers whose name alone does not say that the whole value is one.
+_COOKIES: Final = {"cookie": "secret", "set-cookie": "secret"}
 
 
 class ResponsesWalk(SchemaWalk):
@@ -166,6 +168,8 @@ class ResponsesWalk(SchemaWalk):
         if isinstance(value, dict):
             if name == "variables":
                 return self.variables(value, place)
+            if name == "headers":
+                return self.headers(value)
             if name == "input_audio":
                 return self.data(value, f"audio/{value.get('format')}", place)
             if name == "source" and value.get("type") == "base64":
@@ -256,6 +260,14 @@ class ResponsesWalk(SchemaWalk):
             else self.scan.free(member)
             for name, member in value.items()
         }
+
+    def headers(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Redact the headers sent to a server of tools; all of a cookie is a credential."""
+        scanned = [
+            (self.scan.key(name), self.scan.free(value, _COOKIES.get(name.lower(), name)))
+            for name, value in values.items()
+        ]
+        return dict(distinct_keys(values, scanned))
 
     def logprobs(self, value: Any) -> Any:
         """Redact the tokens of an earlier answer, which spell its text in pieces: when the whole
