@@ -188,6 +188,7 @@ class Pipeline:
             raise _unlisted(route)
         self._check_ready()
         self._check_host(request)
+        self._check_provider(route)
         call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
         call.credential = credential_of(route.provider, request.headers, route.key)
         check_expectation(request.headers.get("expect", ""))
@@ -239,6 +240,14 @@ class Pipeline:
                 "host",
                 "The gateway answers only under 127.0.0.1 or localhost while it holds the "
                 "provider's key; correct the client's base URL.",
+            )
+
+    def _check_provider(self, route: routing.Route) -> None:
+        if self._parts.settings.upstream_for(route.provider) is None:
+            raise Refused(
+                "provider_unset",
+                f"The gateway knows no address of {route.provider}; set "
+                f"{route.provider}_base_url in its settings.",
             )
 
     async def _scan(
@@ -326,11 +335,7 @@ class Pipeline:
     ) -> Answer:
         settings = self._parts.settings
         base = settings.upstream_for(route.provider)
-        if base is None:
-            raise UpstreamFailed(
-                "provider_unset",
-                f"The gateway knows no address of {route.provider}; set {route.provider}_base_url.",
-            )
+        assert base is not None, "checked before anything was read"
         key = settings.key_for(route.provider)
         override = settings.upstream_base_url is not None
         self._metrics.request(call.path, "override" if override else call.provider)

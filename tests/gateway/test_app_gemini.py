@@ -327,5 +327,6 @@ def test_without_an_address_of_vertex_the_answer_says_which_setting_is_missing(
     with running(tmp_path / "home", provider.url) as gateway:
         path = "/v1/projects/p/locations/l/publishers/google/models/g:generateContent"
         answer = post(gateway, path, ask("hi"))
-    assert answer.status_code == 502
+    assert answer.status_code == 403
+    assert answer.headers["x-should-retry"] == "false"
     assert "vertex_base_url" in answer.json()["error"]["message"]
