@@ -266,7 +266,7 @@ class SchemaWalk:
         found = prefix.match(value)
         at = found.end() if found is not None else 0
         body = value[at:]
-        if known.fullmatch(body):
+        if found is not None and known.fullmatch(body):
             return value
         return value[:at] + self.scan.string(body) if at else self.scan.string(value)
 
@@ -294,12 +294,14 @@ class SchemaWalk:
                     str(place),
                 )
             scanned = self.readable(raw, media_type)
-            if scanned is not None:
-                return data if scanned is raw else base64.b64encode(scanned).decode()
+            if scanned is not None and scanned is not raw:
+                return base64.b64encode(scanned).decode()
             if len(data) < SHORTEST_SEAL or not is_blob(data):
                 # No file is that short, but a key may happen to be valid base64, and a lenient
                 # reader takes words with spaces for it.
                 data = self.scan.string(data)
+            if scanned is not None:
+                return data
         self.opaque(media_type or "application/octet-stream", place)
         return data
 
