@@ -309,6 +309,36 @@ def test_parallel_items_do_not_mix() -> None:
     )
 
 
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_runs_interleaved_in_any_way_add_up_and_end_in_order(data: st.DataObject) -> None:
+    said = [f"Dear {A}, [EMAIL_", json.dumps({"to": [A, B]}), f"+{B}[", f"{A}"]
+    kinds = ["output_text", "function_call_arguments", "custom_tool_call_input", "refusal"]
+    members = ["text", "arguments", "input", "refusal"]
+    queues: list[list[dict[str, Any]]] = []
+    for index, (kind, text_, member) in enumerate(zip(kinds, said, members, strict=True)):
+        at: dict[str, Any] = {"item_id": f"i_{index}", "output_index": index}
+        if kind in ("output_text", "refusal"):
+            at["content_index"] = 0
+        size = data.draw(st.integers(1, 9))
+        deltas = [{"type": f"response.{kind}.delta", **at, "delta": p} for p in pieces(text_, size)]
+        queues.append([*deltas, {"type": f"response.{kind}.done", **at, member: text_}])
+    sent: list[dict[str, Any]] = []
+    while any(queues):
+        queue = data.draw(st.sampled_from([queue for queue in queues if queue]))
+        sent.append({**queue.pop(0), "sequence_number": len(sent)})
+    found = read(transform(sse(sent))[0])
+    assert accumulated(found) == finals(found)
+    numbers = [event["sequence_number"] for event in found]
+    assert numbers == sorted(numbers)
+    ended: set[Any] = set()
+    for event in found:
+        place = event["output_index"]
+        assert place not in ended, "text after its end"
+        ended |= {place} if event["type"].endswith(".done") else set()
+    assert finals(found)["response.output_text", 0, 0] == f"Dear {MAIL}, [EMAIL_"
+
+
 def test_shell_commands_and_their_output_are_restored_piece_by_piece() -> None:
     at = {"output_index": 0, "command_index": 1}
     sent: list[dict[str, Any]] = [
