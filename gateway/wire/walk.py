@@ -2,13 +2,15 @@
 
 Invariant: every string, every object key and every long number is shown to the redactor; JSON
 inside a string is read as JSON (escapes undone, keys giving context) and stays valid JSON, and the
-same string is then also read as plain text, so the detour can hide nothing. A string in which
-nothing was found keeps its bytes; in one where something was, only the changed literals differ.
-Redacted keys of one object stay distinct. Pure; called by the format modules.
+same string is then also read as plain text, so the detour can hide nothing; a word of base64 that
+is a text is opened, read and closed again. A string in which nothing was found keeps its bytes; in
+one where something was, only the changed literals differ. Redacted keys of one object stay
+distinct. Pure; called by the format modules.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -47,6 +49,16 @@ _NAMES_A_SECRET: Final = re.compile(
 _LITERAL: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[0-9.eE+\-]*')
 #: A line that may be JSON by itself. The literal line end in front keeps the search fast.
 _JSON_LINE: Final = re.compile(r"\n([ \t]*[{\[][^\r\n]*[}\]])(?=[ \t]*\r?$)", re.MULTILINE)
+#: Shortest base64 word that is opened: eighteen bytes, which are hardly ever UTF-8
+#: by chance.
+SHORTEST_BASE64: Final = 24
+#: A base64 word by itself, over several lines when the first ones are as long as tools write them.
+_BASE64_WORD: Final = re.compile(
+    r"(?<![A-Za-z0-9+/_-])"
+    r"(?:(?:[A-Za-z0-9+/]{60,80}\r?\n)+[A-Za-z0-9+/]+|[A-Za-z0-9+/]{24,}+|[A-Za-z0-9_-]{24,}+)"
+    r"={0,2}+(?![A-Za-z0-9+/_=-])"
+)
+_URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
 
@@ -69,7 +81,11 @@ class Scanner:
             return text if key is None else self._plain(text, key)
         if depth < MAX_NESTING:
             text = self._nested(text, key, depth)
-        return self._plain(text, key)
+        text = self._plain(text, key)
+        # Last, so that a value known as a whole by its key is not taken apart before.
+        if len(text) < SHORTEST_BASE64 or depth >= MAX_NESTING:
+            return text
+        return _BASE64_WORD.sub(lambda found: self._encoded(found.group(), depth), text)
 
     def free(self, value: Any, key: str | None = None, depth: int = 0) -> Any:
         """Return free-form data redacted: values, keys and numbers. Unchanged parts are shared."""
@@ -159,6 +175,15 @@ class Scanner:
         lines = f"\n{text}"
         edited_lines = _JSON_LINE.sub(line, lines)
         return text if edited_lines == lines else edited_lines[1:]
+
+    def _encoded(self, word: str, depth: int) -> str:
+        """Read a base64 word that is a text, and encode again what changed of it."""
+        opened = _opened(word)
+        if opened is None:
+            return word
+        decoded, encoding = opened
+        scanned = self.string(decoded, None, depth + 1)
+        return word if scanned == decoded else _closed(scanned.encode(encoding, "replace"), word)
 
     def _whole(self, text: str, scan: Callable[[str], str]) -> str:
         """Scan text that may hold lone surrogates, which only JSON inside a string can bring."""
@@ -284,6 +309,36 @@ def distinct_keys(
             name = f"{new}_{count}"
         seen.add(name)
         yield name, value
+
+
+def _opened(word: str) -> tuple[str, str] | None:
+    """Return the text that a base64 word holds and its encoding, or None when it holds none."""
+    compact = "".join(word.split()).rstrip("=").translate(_URL_SAFE)
+    if len(compact) % 4 == 1:
+        return None
+    raw = base64.b64decode(compact + "=" * (-len(compact) % 4))
+    wide = raw[1::2].count(0) * 2 > len(raw) // 2 and len(raw) % 2 == 0
+    encoding = "utf-16-le" if wide else "utf-8"
+    try:
+        return raw.decode(encoding), encoding
+    except UnicodeDecodeError:
+        return None
+
+
+def _closed(raw: bytes, like: str) -> str:
+    """Return bytes in base64 written like another word: its alphabet, padding and line ends."""
+    encode = base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode
+    word = encode(raw).decode()
+    bare = like.rstrip()
+    if not bare.endswith("=") and len("".join(bare.split())) % 4:
+        word = word.rstrip("=")
+    first, end, _ = bare.partition("\n")
+    if not end:
+        return word + like[len(bare) :]
+    end = "\r\n" if first.endswith("\r") else "\n"
+    width = len(first.rstrip("\r"))
+    lines = (word[at : at + width] for at in range(0, len(word), width))
+    return end.join(lines) + like[len(bare) :]
 
 
 class _TooDeep(Exception):
