@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import itertools
 import json
 from typing import Any
 
@@ -276,3 +277,24 @@ def test_a_body_on_a_call_that_has_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireRefused) as refused:
         wire.get("ollama.models").redact_body(body, "", Reading(FakeRedactor()), {})
     assert refused.value.code == "unexpected_body"
+
+
+@pytest.mark.parametrize("name", ["ollama.chat", "bedrock.converse", "bedrock.invoke"])
+def test_a_later_turn_repeats_the_bytes_of_the_turn_before(name: str) -> None:
+    scanner = Scanner(load_policy(None), b"k" * 32)
+    mail = "jane.doe@kestrel-mail.com"
+
+    def content(number: int) -> Any:
+        text = f"turn {number}: {mail} and {number}@kestrel-mail.com"
+        return text if name == "ollama.chat" else [{"text": text}]
+
+    turns = [{"role": "user", "content": content(number)} for number in range(6)]
+    bodies = [
+        scanner.run(
+            ScanJob(wire=name, body=dumps({"messages": turns[:count]}), scope="role/coder")
+        ).body
+        for count in (2, 4, 6)
+    ]
+    for shorter, longer in itertools.pairwise(bodies):
+        assert mail.encode() not in longer
+        assert longer.startswith(shorter.removesuffix(b"]}"))
