@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import words
 from gateway.redaction.detectors.postal import CODE, UK_CODE, UP
 from gateway.redaction.policy import Policy
@@ -258,6 +258,10 @@ class AddressRule(Rule):
         super().__init__(policy)
         self._words = list(_WORDS)
         self._search = AhoCorasick(self._words, matchkind=MatchKind.Standard)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=1)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look around every word that has to do with streets."""

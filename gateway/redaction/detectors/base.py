@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from presidio_analyzer import EntityRecognizer, RecognizerResult
@@ -39,6 +40,17 @@ class Source:
         return self._folded
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triggers:
+    """What every text holds in which a rule finds something: one of `literals`, whatever their
+    case, or at least so many `digits` (0: their number says nothing), and a letter that is not
+    small where `capital` says so."""
+
+    literals: tuple[str, ...] = ()
+    digits: int = 0
+    capital: bool = False
+
+
 class Rule(EntityRecognizer):
     """Base of the built-in rules. `KINDS` are the kinds its spans may have."""
 
@@ -50,6 +62,10 @@ class Rule(EntityRecognizer):
 
     def load(self) -> None:
         """Nothing to load: the rules are compiled with their module."""
+
+    def triggers(self) -> Triggers | None:
+        """Return what a text must hold to be worth asking, or None where nobody can tell."""
+        return None
 
     @abstractmethod
     def spans(self, source: Source) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from stdnum import luhn
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
 from gateway.redaction.spans import Span
 
 #: A run of digit groups, as long as people write rows of them. Letters of scripts that write no
@@ -74,6 +74,10 @@ class CardRule(Rule):
     """Finds payment card numbers."""
 
     KINDS: ClassVar = ("CARD",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=_SHORTEST)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""

@@ -143,7 +143,9 @@ _PROGRAMS: Final = {
 }
 
 
-_SEARCH: Final = AhoCorasick(list(_PROGRAMS))
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = tuple(_PROGRAMS)
+_SEARCH: Final = AhoCorasick(TRIGGERS)
 _SHAPES: Final = tuple(_PROGRAMS.values())
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from phonenumbers import SUPPORTED_REGIONS
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.spans import Span
 
 #: RFC 5321 limits; they also bound the work per `@`.
@@ -54,6 +54,10 @@ class EmailRule(Rule):
     """Finds e-mail addresses."""
 
     KINDS: ClassVar = ("EMAIL",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=("@", "%40"))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look left and right of every `@`, also where a URL wrote it `%40`."""

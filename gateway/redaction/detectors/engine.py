@@ -27,6 +27,7 @@ from gateway.redaction.detectors.national_ids import NationalIdRule
 from gateway.redaction.detectors.passports import PassportRule
 from gateway.redaction.detectors.people import PeopleRule
 from gateway.redaction.detectors.phone import PhoneRule
+from gateway.redaction.detectors.prefilter import SHORT, Prefilter
 from gateway.redaction.detectors.providers import ProviderKeyRule
 from gateway.redaction.detectors.secrets import SecretRule
 from gateway.redaction.detectors.ssn import SsnRule
@@ -89,14 +90,20 @@ _NAMED_VALUE: Final = 80
 _BETWEEN_WORDS: Final = re.compile(r"[_.\-]|(?<=[a-z])(?=[A-Z])")
 
 
-class Detector:
-    """All rules of one policy. Raises PolicyError for an operator's recognizer that fails."""
+#: Every rule is asked.
+_ALL: Final = -1
 
-    def __init__(self, policy: Policy) -> None:
+
+class Detector:
+    """All rules of one policy. Texts of up to `short` characters are shown only to the rules that
+    may find something in them. Raises PolicyError for an operator's recognizer that fails."""
+
+    def __init__(self, policy: Policy, short: int = SHORT) -> None:
         #: Part of every cache key: the rules, and what an operator or a model adds to them.
         self.version = RULES_VERSION
         self._rules = [rule(policy) for rule in RULES]
         self._secrets = next(rule for rule in self._rules if isinstance(rule, SecretRule))
+        self._raw = [rule for rule in self._rules if isinstance(rule, _RAW)]
         self._people = next(rule for rule in self._rules if isinstance(rule, PeopleRule))
         self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
@@ -110,6 +117,9 @@ class Detector:
         if policy.second_opinion:
             self._ask_another(policy)
         self._policy = policy
+        self._short = short
+        self._prefilter = Prefilter(self._rules)
+        self._bits = {id(rule): self._prefilter.bit(rule) for rule in self._rules}
 
     def _ask_another(self, policy: Policy) -> None:
         """Add the other scanner for secrets: it reads the text as it is."""
@@ -146,7 +156,7 @@ class Detector:
             lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
             found += [
                 replace(span, start=span.start - len(lead), end=span.end - len(lead))
-                for span in _through_escapes(lead + hidden, self._by_context)
+                for span in self._through_escapes(lead + hidden, self._by_context)
                 if span.start >= len(lead)
             ]
         return self._settle(value, found)
@@ -158,15 +168,45 @@ class Detector:
             return
         own_text, text = text, _without_tokens(text)
         source = Source(text)
-        for rule in self._rules:
-            if isinstance(rule, _RAW):
+        wanted = self._wanted(source)
+        for rule in self._raw:
+            if wanted & self._bits[id(rule)]:
                 yield from rule.spans(source)
         coded = _CODED.search(text) is not None
-        yield from _through_escapes(text, self._rules if coded else self._reading)
+        yield from self._through_escapes(text, self._rules if coded else self._reading, wanted)
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)
         for own in self._own:
             yield from own.spans(own_text)
+
+    def _wanted(self, source: Source) -> int:
+        return _ALL if len(source.text) > self._short else self._prefilter.wanted(source)
+
+    def _through_escapes(
+        self, text: str, rules: Iterable[Rule], wanted: int | None = None
+    ) -> Iterator[Span]:
+        """Yield what `rules` find in the text as it will be read, as spans of the text as it is.
+        `wanted` is what the prefilter says of the text as it is."""
+        reading = read_through(text)
+        source = Source(reading.text if reading else text)
+        if wanted is None or reading is not None:
+            wanted = self._wanted(source)
+        if not wanted:
+            return
+        asked = [rule for rule in rules if wanted & self._bits[id(rule)]]
+        found = [
+            span
+            for rule in asked
+            for span in rule.spans(source)
+            if span.kind not in _NUMBERS or not _in_uuid(source.text, span.start)
+        ]
+        if any(_beside_digits(source.text, span) for span in found if span.kind in _ADDRESSES):
+            hidden = Source(_without(source.text, resolve(found)))
+            for rule in asked:
+                if isinstance(rule, PhoneRule):
+                    found += rule.spans(hidden)
+        for span in found:
+            yield reading.back(span) if reading else span
 
     def _settle(self, text: str, found: list[Span]) -> list[Span]:
         if not found:
@@ -186,25 +226,6 @@ class Detector:
                 parts = [part for part in parts if holds_secret(text[part.start : part.end])]
             pieces += parts
         return pieces
-
-
-def _through_escapes(text: str, rules: Iterable[Rule]) -> Iterator[Span]:
-    """Yield what `rules` find in the text as it will be read, as spans of the text as it is."""
-    reading = read_through(text)
-    source = Source(reading.text if reading else text)
-    found = [
-        span
-        for rule in rules
-        for span in rule.spans(source)
-        if span.kind not in _NUMBERS or not _in_uuid(source.text, span.start)
-    ]
-    if any(_beside_digits(source.text, span) for span in found if span.kind in _ADDRESSES):
-        hidden = Source(_without(source.text, resolve(found)))
-        for rule in rules:
-            if isinstance(rule, PhoneRule):
-                found += rule.spans(hidden)
-    for span in found:
-        yield reading.back(span) if reading else span
 
 
 def _beside_digits(text: str, span: Span) -> bool:

@@ -1,16 +1,19 @@
 """Reading through escapes: `\\n+44 20 …` in source code, `%0A` in a URL, `&#64;` in a page, the
-color codes of a terminal, the underscores of Markdown, the marks of a diff.
+color codes of a terminal, the underscores of Markdown, the marks of a diff; and through characters
+that look like others or like nothing: blanks and dashes of typesetters, wide digits, accents
+written apart from their letters, marks of direction.
 
 A value often stands in a text inside a text, where the last letter of an escape touches it and
 hides where it begins, or where one of its own characters is written as an escape. `read_through`
 gives the text as its reader will see it, and the way back from there. Invariants: pure and linear;
 every span that comes back covers whole escapes, so what surrounds it stays as well-formed as it
-was; only ASCII characters are decoded, nothing is decoded twice. Called by the engine.
+was; of escapes only ASCII characters are decoded, nothing twice. Called by the engine.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from typing import Final
@@ -35,6 +38,24 @@ _ESCAPE: Final = re.compile(
     # A removed or added line. A single plus before a digit may be a phone number's own.
     r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(])))"
 )
+#: An accent behind its letter (Unicode's form D), and what has no width: marks of direction, joiners,
+#: the soft hyphen.
+_APART: Final = (
+    r"[^\W\d_][\u0300-\u036f]{1,3}"
+    "|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
+_ANY_APART: Final = re.compile(_APART)
+_ESCAPE_OR_APART: Final = re.compile(rf"{_ESCAPE.pattern}|(?P<apart>{_APART})")
+#: Characters read as another one: blanks and dashes of typesetters, wide forms (U+FF01 to U+FF5E),
+#: the digits of Arabic, Persian and Devanagari.
+_ALIKE: Final = {
+    **{ord(c): " " for c in "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+       "\u202f\u205f\u3000"},
+    **{ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"},
+    **{0xFF01 + i: chr(0x21 + i) for i in range(94)},
+    **{zero + i: str(i) for zero in (0x660, 0x6F0, 0x966) for i in range(10)},
+}  # fmt: skip
+_ANY_ALIKE: Final = re.compile(f"[{''.join(map(chr, _ALIKE))}]")
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " ", "v": " "}
 _NAMES: Final = {
     "amp": "&",
@@ -100,13 +121,19 @@ class Reading:
 
 def read_through(text: str) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
+    escape = _ESCAPE
+    alike = False
+    if not text.isascii():
+        alike = _ANY_ALIKE.search(text) is not None
+        text = text.translate(_ALIKE) if alike else text
+        escape = _ESCAPE_OR_APART if _ANY_APART.search(text) else _ESCAPE
     parts: list[str] = []
     ends: list[int] = []
     shifts: list[int] = []
     shown: list[bool] = []
     at = length = 0
     opened = -1
-    for found in _ESCAPE.finditer(text):
+    for found in escape.finditer(text):
         if found.lastgroup == "open":
             opened = found.end()
         elif found.lastgroup == "close":
@@ -123,13 +150,16 @@ def read_through(text: str) -> Reading | None:
         ends.append(length)
         shifts.append(at - length)
         shown.append(char != "")
-    if not parts:
+    if not parts and not alike:
         return None
     parts.append(text[at:])
     return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
 
 
 def _decoded(found: re.Match[str]) -> str | None:
+    if found.lastgroup == "apart":
+        whole = unicodedata.normalize("NFC", found.group())
+        return "" if len(found.group()) == 1 else whole if len(whole) == 1 else None
     if found.lastgroup in _UNSEEN or found.lastgroup == "close":
         return ""
     if letter := found["letter"]:

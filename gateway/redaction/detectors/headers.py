@@ -42,10 +42,13 @@ _NO_SESSION: Final = re.compile(
 )
 _COOKIES_MOST: Final = 40
 _COOKIE_PLACES: Final = ("cookie", "-b '", '-b "')
+_SCHEMES: Final = ("bearer", "basic")
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = (*_SCHEMES, "authorization", '"auth"', *_COOKIE_PLACES)
 
 
 def headers(source: Source) -> Iterator[Span]:
-    for at, scheme in occurrences(source.folded, ("bearer", "basic")):
+    for at, scheme in occurrences(source.folded, _SCHEMES):
         match = _CREDENTIAL.match(source.text, at + len(scheme))
         if match is None or source.text[max(0, at - 1) : at].isalnum():
             continue

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from stdnum import numdb
 from stdnum.iso7064 import mod_97_10
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.spans import Span
 
 #: Length by country: SWIFT IBAN registry.
@@ -52,6 +52,10 @@ class IbanRule(Rule):
     """Finds IBANs."""
 
     KINDS: ClassVar = ("IBAN",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=2)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at everything that begins like an IBAN of a country that has them."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
 from gateway.redaction.policy import IP_CLASSES, Policy
 from gateway.redaction.spans import Span
 
@@ -77,6 +77,10 @@ class IpRule(Rule):
             for network in self._networks
             if network.version == 4 and network.overlaps(ipaddress.ip_network(f"{first}.0.0.0/8"))
         }
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=(".", ":"))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at dotted quads, then at colon groups."""
@@ -145,9 +149,7 @@ class IpRule(Rule):
 
 #: First numbers of addresses none of which is anything but a machine's; `classes` knows the others.
 _ORDINARY: Final = frozenset(
-    str(first)
-    for first in range(1, 224)
-    if first not in (10, 100, 127, 169, 172, 192, 198, 203)
+    str(first) for first in range(1, 224) if first not in (10, 100, 127, 169, 172, 192, 198, 203)
 )
 _PART: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _QUAD: Final = re.compile(rf"(?:{_PART}\.){{3}}{_PART}", re.ASCII)

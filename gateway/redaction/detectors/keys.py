@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.spans import Span
 
 #: A form that was sent has its blanks written as plus signs.
@@ -58,6 +58,10 @@ class PrivateKeyRule(Rule):
     """Finds private keys."""
 
     KINDS: ClassVar = ("PRIVATEKEY",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: "))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every BEGIN, before every END that has none, and at PuTTY's lines."""

@@ -20,7 +20,7 @@ from gateway.redaction.detectors import (
     vat,
     wallets,
 )
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import (
     Label,
     Labels,
@@ -54,6 +54,10 @@ class LabeledRule(Rule):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self._labels = Labels(VALUES)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=self._labels.names)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look near, right behind, and below every name."""

@@ -94,7 +94,8 @@ class Labels:
                 for name in names:
                     for written in _joined(name):
                         self._values.setdefault(written, []).append((value, loud))
-        names = list(self._values)
+        #: As written in lower case, each way their words may be joined.
+        self.names = names = tuple(self._values)
         self._known = [
             (
                 tuple(value for value, _ in self._values[name]),

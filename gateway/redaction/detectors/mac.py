@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source, occurrences
+from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences
 from gateway.redaction.spans import Span
 
 _H: Final = "[0-9A-Fa-f]"
@@ -32,6 +32,10 @@ class MacRule(Rule):
     """Finds hardware addresses."""
 
     KINDS: ClassVar = ("MAC",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=(":", "-", ".", *_NAMES))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look around every sign that may join two pairs."""

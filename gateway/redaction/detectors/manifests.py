@@ -14,6 +14,8 @@ from gateway.redaction.detectors.base import HIDDEN, Source
 from gateway.redaction.detectors.values import Judge
 from gateway.redaction.spans import Span
 
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = ("Secret",)
 _KIND: Final = re.compile(
     r"[\"']?kind[\"']?[ \t]{0,3}:[ \t]{0,3}[\"']?Secret[\"']?[ \t]{0,3}(?=[,}\r\n]|\Z)"
 )

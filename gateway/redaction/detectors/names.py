@@ -29,8 +29,8 @@ PASS: Final = re.compile(
     r"presharedkey|(?<![a-z])privatekey(?= =)"
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
-_TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")
-_SEARCH: Final = AhoCorasick(_TRIGGERS)
+TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")
+_SEARCH: Final = AhoCorasick(TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
 _KEY_TAILS: Final = frozenset(
     ["pi", "ss", "te", "th", "nt", "on", "ng", "er", "se", "wt", "ie", "pp", "ac", "ed", "ge", "ok",
@@ -87,7 +87,7 @@ def places(source: Source) -> Iterator[int]:
     for index, at, _end in _SEARCH.find_matches_as_indexes(folded, overlapping=True):
         if index < len(HINTS):
             yield at
-        elif index == len(_TRIGGERS) - 1:
+        elif index == len(TRIGGERS) - 1:
             if _is_secret_key(source, at):
                 yield at
         elif PASS.match(folded, at):

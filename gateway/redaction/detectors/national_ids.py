@@ -55,7 +55,7 @@ from stdnum.si import emso as si_emso
 from stdnum.us import ein as us_ein
 from stdnum.us import itin as us_itin
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import Reach, Value
 from gateway.redaction.detectors.labels import words as split
 from gateway.redaction.spans import Span
@@ -713,6 +713,10 @@ class NationalIdRule(Rule):
     """Finds personal numbers that need no name beside them."""
 
     KINDS: ClassVar = ("NATIONAL_ID", "TAXID")
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=4)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every group of digits that begins like one."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.spans import Span
 
@@ -75,6 +75,10 @@ class PassportRule(Rule):
     """Finds machine-readable zones."""
 
     KINDS: ClassVar = ("PASSPORT",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=("<<",))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at the words that hold two of the zone's filler signs, or its line of dates."""

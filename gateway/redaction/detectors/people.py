@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
 from gateway.redaction.policy import Policy
@@ -146,11 +146,12 @@ _MAILED: Final = re.compile(
     r"von|an|de|à|da|a|od|do|från|till|fra|til)[\"']?[ ]?:?[ \t]*[\"']?\Z",
     re.IGNORECASE,
 )
-_TRAILER_SEARCH: Final = AhoCorasick(
-    ["-by:", "@author", "author:", "committer:", "maintainer:", "from:", "to:", "cc:", "bcc:",
-     "sender:", "attn:", "von:", "an:", "de:", "de :", "à:", "à :", "da:", "para:", "van:", "aan:",
-     "od:", "do:", "från:", "till:", "fra:", "til:", "από:", "προς:"]
+_TRAILER_HEADS: Final = (
+    "-by:", "@author", "author:", "committer:", "maintainer:", "from:", "to:", "cc:", "bcc:",
+    "sender:", "attn:", "von:", "an:", "de:", "de :", "à:", "à :", "da:", "para:", "van:", "aan:",
+    "od:", "do:", "från:", "till:", "fra:", "til:", "από:", "προς:",
 )  # fmt: skip
+_TRAILER_SEARCH: Final = AhoCorasick(_TRAILER_HEADS)
 _TRAILER: Final = re.compile(
     r"[ \t>*#/+-]{0,12}(?:@author[ \t]+|(?:Author|Committer|Maintainer|Co-authored-by|"
     r"Signed-off-by|Reviewed-by|"
@@ -284,6 +285,12 @@ class PeopleRule(Rule):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(
+            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES), capital=True
+        )
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind fields, titles, greetings and introductions, and before addresses."""

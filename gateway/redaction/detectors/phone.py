@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 import phonenumbers
 from phonenumbers.phonemetadata import PhoneMetadata
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
 from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.spans import Span
 
@@ -90,6 +90,10 @@ class PhoneRule(Rule):
     """Finds phone numbers."""
 
     KINDS: ClassVar = ("PHONE",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=_FEWEST)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""
@@ -321,9 +325,7 @@ def _stands_alone(text: str, run: re.Match[str]) -> bool:
     return not before[-1:].isdigit() and not after[:1].isdigit()
 
 
-def _by_context(
-    text: str, run: re.Match[str], written: str, digits: str, words: _Words
-) -> float:
+def _by_context(text: str, run: re.Match[str], written: str, digits: str, words: _Words) -> float:
     start, end = run.span()
     spoken = _is_spoken_of(text[max(0, start - _REACH) : start], words) or (
         _WORDS_AFTER.match(text, end) is not None

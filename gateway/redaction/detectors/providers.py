@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.literals import required
 from gateway.redaction.detectors.provider_table import HASHES, KEYS
 from gateway.redaction.spans import Span
@@ -64,6 +64,10 @@ class ProviderKeyRule(Rule):
     """Finds keys by their provider's prefix, JSON web tokens, and password hashes."""
 
     KINDS: ClassVar = ("APIKEY", "JWT", "SECRET")
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=_LITERALS)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Search all literals at once, then the shapes of those found, at their places."""

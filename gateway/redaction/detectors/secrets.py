@@ -10,10 +10,14 @@ secret is not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from gateway.redaction.detectors import commands as programs
+from gateway.redaction.detectors import headers as fields
+from gateway.redaction.detectors import manifests, names, tables, urls
+from gateway.redaction.detectors import spoken as speech
 from gateway.redaction.detectors.assignments import Assignments
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.commands import commands
 from gateway.redaction.detectors.headers import cookies, headers
 from gateway.redaction.detectors.manifests import manifest_secrets
@@ -25,6 +29,12 @@ from gateway.redaction.detectors.values import SCHEME, Judge
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
+_TRIGGERS: Final = tuple(
+    trigger
+    for part in (names, fields, urls, speech, programs, manifests, tables)
+    for trigger in part.TRIGGERS
+)
+
 
 class SecretRule(Rule):
     """Finds secrets by name and place."""
@@ -35,6 +45,10 @@ class SecretRule(Rule):
         super().__init__(policy)
         self._judge = Judge(policy.allowed.placeholders)
         self._assignments = Assignments(self._judge)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=_TRIGGERS)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every name, every authorization scheme, and into every URL."""

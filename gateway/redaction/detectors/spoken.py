@@ -131,6 +131,8 @@ _PAIR: Final = re.compile(
     r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,40}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
 )
 _SEARCH: Final = AhoCorasick((*_WORDS, *_PAIR_WORDS), matchkind=MatchKind.LeftmostLongest)
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = (*_WORDS, *_PAIR_WORDS, "PIN")
 _PIN: Final = re.compile(
     r"(?<![\w-])PIN(?:[ -]?code)?(?: is|:| ist| est| es| è)[ \t]{1,3}(?P<value>\d{4,8})(?!\w)"
 )

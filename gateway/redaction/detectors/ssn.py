@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.spans import Span
 
 #: Never given out: area 000, 666, 900-999; group 00; serial 0000 (20 CFR 422.103).
@@ -31,6 +31,10 @@ class SsnRule(Rule):
     """Finds US social security numbers."""
 
     KINDS: ClassVar = ("SSN",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=9)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Dashed numbers anywhere, others behind their name."""

@@ -38,6 +38,8 @@ _KEYS: Final = _value(
      "credentials"),
 )  # fmt: skip
 _LABELS: Final = Labels((_PASSWORDS, _KEYS))
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = _LABELS.names
 #: A head holds names only: two at least, and not the items of a list in source code.
 _HEAD_NAME: Final = r"[\"'`]?[^\W\d_][\w .\-/]{0,40}[\"'`]?"
 _HEAD: Final = re.compile(

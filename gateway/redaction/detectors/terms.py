@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
@@ -40,6 +40,14 @@ class TermRule(Rule):
                 self._other.append(term)
             else:
                 self._by_word[word.group()].append(term)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(
+            literals=tuple(
+                term for terms in (*self._by_word.values(), self._other) for term in terms
+            )
+        )
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Yield the longest term at every word."""

@@ -26,12 +26,15 @@ _USER_ONLY: Final = re.compile(r"(?P<value>[\w\-]{16,256})@(?=[\w\[$%{.\-])", re
 _QUERY_NAMES: Final = (
     "sig=", "signature=", "hmac=", "?key=", "&key=", "?code=", "&code=", "response=",
 )  # fmt: skip
+_DSN_SIGNS: Final = ("@tcp(", "@unix(")
+#: What every text holds in which anything is found here.
+TRIGGERS: Final = (*_QUERY_NAMES, *_DSN_SIGNS, "://")
 _QUERY_VALUE: Final = re.compile(r"\"?(?P<value>[A-Za-z0-9%+/_~.\-]{16,1024}={0,2})")
 
 
 def passwords(text: str, judge: Judge) -> Iterator[Span]:
     """Yield `password` of `scheme://user:password@host`, and of Go's data source names."""
-    for at, _ in occurrences(text, ("@tcp(", "@unix(")):  # Go's `user:password@tcp(host)`
+    for at, _ in occurrences(text, _DSN_SIGNS):  # Go's `user:password@tcp(host)`
         floor = max(0, at - _DSN_REACH)
         words = text[floor:at].split()
         user, colon, value = (words[-1] if words else "").rpartition("://")[2].partition(":")

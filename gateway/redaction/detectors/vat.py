@@ -43,7 +43,7 @@ from stdnum.se import vat as se
 from stdnum.si import ddv as si
 from stdnum.sk import dph as sk
 
-from gateway.redaction.detectors.base import Rule, Source
+from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.spans import Span
 
@@ -135,6 +135,10 @@ class VatRule(Rule):
     """Finds VAT numbers with their country before them."""
 
     KINDS: ClassVar = ("VAT",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(digits=2)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every country's two letters."""

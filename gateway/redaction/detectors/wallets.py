@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from stdnum import bitcoin
 
-from gateway.redaction.detectors.base import Rule, Source, occurrences
+from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences
 from gateway.redaction.detectors.labels import Reach, Value
 from gateway.redaction.spans import Span
 
@@ -78,6 +78,10 @@ class WalletRule(Rule):
     """Finds addresses of crypto wallets."""
 
     KINDS: ClassVar = ("WALLET",)
+
+    def triggers(self) -> Triggers:
+        """See `Rule.triggers`."""
+        return Triggers(literals=(*_EXTENDED_HEADS, "bitcoincash:"), digits=1)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at everything with the first letters of one."""
