@@ -28,7 +28,7 @@ from gateway.wire.base import (
 )
 from gateway.wire.errors import Family, error_body
 from gateway.wire.schema import Reading, SchemaWalk
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import dumps, loads, read_answer, write_answer
 from gateway.wire.walk import restore_free
 
 JSON: Final = "application/json"
@@ -167,12 +167,13 @@ class JsonFormat(WireFormat):
         restore: Callable[[str], str],
         signed: Callable[[str, str], None] = ignore_signed,
     ) -> WholeAnswer:
-        """Read the document, restore it, write it anew. Raises WireRefused."""
-        document = loads(data)
+        """Read the document, restore it, write it anew where it changed. Raises WireRefused."""
+        document = read_answer(data)
         for text, signature in self.signed_texts(document):
             signed(text, signature)
+        restored = self.restore_response(document, restore)
         return WholeAnswer(
-            dumps(self.restore_response(document, restore)),
+            data if restored == document else write_answer(restored),
             self.usage_of(document),
             self.stop_reason_of(document),
             self.model_of(document),

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from gateway.wire.base import WireRefused
 from gateway.wire.stream import Frame
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
 
 EVENT_STREAM_BINARY: Final = "application/vnd.amazon.eventstream"
 
@@ -154,7 +154,21 @@ class EventFrame:
 
     def rewritten(self, document: Any) -> bytes:
         """Return the message with another payload."""
-        return encode(self.message.head, dumps(next(iter(document.values()))))
+        return encode(self.message.head, write_answer(next(iter(document.values()))))
+
+    @property
+    def plain(self) -> str | None:
+        """The payload, when it is no document but text."""
+        if self.document is not None or not self.message.payload:
+            return None
+        try:
+            return self.message.payload.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def retold(self, text: str) -> bytes:
+        """Return the message with another text as its payload."""
+        return encode(self.message.head, text.encode())
 
 
 class EventStreamFraming:
@@ -180,13 +194,13 @@ class EventStreamFraming:
     def write(self, document: Any) -> bytes:
         """Return a new message of a document `{kind of event: payload}`."""
         kind, payload = next(iter(document.items()))
-        return encode(event_head(kind), dumps(payload))
+        return encode(event_head(kind), write_answer(payload))
 
 
 def payload_of(message: EventMessage) -> Any:
     """Return the document a message carries, or None when it carries none."""
     try:
-        return loads(message.payload)
+        return read_answer(message.payload)
     except WireRefused:
         return None
 

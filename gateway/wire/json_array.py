@@ -17,7 +17,7 @@ from typing import Any, Final
 from gateway.wire.base import WireRefused
 from gateway.wire.sse import MAX_EVENT
 from gateway.wire.stream import Frame
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
 
 #: What changes the depth of an element, or opens a string in it.
 _STRUCTURE: Final = re.compile(rb'["{}\[\],]')
@@ -40,7 +40,16 @@ class ArrayFrame:
 
     def rewritten(self, document: Any) -> bytes:
         """Return the bytes with another element."""
-        return self.lead + dumps(document)
+        return self.lead + write_answer(document)
+
+    @property
+    def plain(self) -> str | None:
+        """None: what is no document here are brackets and space."""
+        return None
+
+    def retold(self, text: str) -> bytes:
+        """Return the bytes as they came: they hold no text."""
+        return self.raw
 
 
 class JsonArrayFraming:
@@ -77,7 +86,7 @@ class JsonArrayFraming:
 
     def write(self, document: Any) -> bytes:
         """Return a new element, to follow one that was sent."""
-        return b"," + dumps(document)
+        return b"," + write_answer(document)
 
     def _next(self) -> Frame | None:
         if self._start < 0 and not self._begin():
@@ -141,7 +150,7 @@ class JsonArrayFraming:
         self._at, self._start = 0, -1
         self.closed = self.single
         try:
-            return ArrayFrame(lead, text, loads(text))
+            return ArrayFrame(lead, text, read_answer(text))
         except WireRefused:
             return ArrayFrame(lead, text)
 

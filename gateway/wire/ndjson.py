@@ -15,7 +15,7 @@ from typing import Any
 from gateway.wire.base import WireRefused
 from gateway.wire.sse import MAX_EVENT
 from gateway.wire.stream import Frame
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,21 @@ class NdjsonFrame:
 
     def rewritten(self, document: Any) -> bytes:
         """Return the line with another document in it."""
-        return dumps(document) + (b"\r\n" if self.raw.endswith(b"\r\n") else b"\n")
+        return write_answer(document) + self._end
+
+    @property
+    def plain(self) -> str | None:
+        """The line, when it is no document."""
+        line = self.raw.removesuffix(self._end)
+        return line.decode("utf-8", "replace") if self.document is None else None
+
+    def retold(self, text: str) -> bytes:
+        """Return the line with another text in it."""
+        return text.encode() + self._end
+
+    @property
+    def _end(self) -> bytes:
+        return b"\r\n" if self.raw.endswith(b"\r\n") else b"\n"
 
 
 class NdjsonFraming:
@@ -61,13 +75,13 @@ class NdjsonFraming:
 
     def write(self, document: Any) -> bytes:
         """Return a new line."""
-        return dumps(document) + b"\n"
+        return write_answer(document) + b"\n"
 
 
 def _document(raw: bytes) -> Any:
     if not raw.strip():
         return None
     try:
-        return loads(raw)
+        return read_answer(raw)
     except WireRefused:
         return None

@@ -10,6 +10,7 @@ Called by the stream transformers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,8 @@ from gateway.wire.base import WireRefused
 MAX_EVENT: Final = 64 * 1024 * 1024
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_LINE_ENDS: Final = re.compile(r"\r\n|\n|\r")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,25 @@ class SseEvent:
     id: str | None
     raw: bytes
 
+    def with_data(self, data: str) -> bytes:
+        """Return the event's bytes with other data; every other line stays as it is."""
+        out: list[bytes] = []
+        is_written = False
+        for line, end in _lines(self.raw):
+            if line.removeprefix(_BYTE_ORDER_MARK).partition(b":")[0] != b"data":
+                out += (line, end)
+            elif not is_written:
+                is_written = True
+                out += [b"data: " + new.encode() + end for new in _LINE_ENDS.split(data)]
+        return b"".join(out)
+
 
 def serialise(event: str, data: str, id: str | None = None) -> bytes:
     """Return the bytes of an event; `data` may hold line ends."""
     lines = [f"event: {event}"] if event else []
     if id is not None:
         lines.append(f"id: {id}")
-    lines += [f"data: {line}" for line in re.split(r"\r\n|\n|\r", data)]
+    lines += [f"data: {line}" for line in _LINE_ENDS.split(data)]
     return ("\n".join(lines) + "\n\n").encode()
 
 
@@ -75,7 +90,10 @@ class SseParser:
         if rest:
             self._lines.append(rest)
         self._line_start = len(self._buffer)
-        return [self._take()] if self._lines else []
+        if self._lines:
+            return [self._take()]
+        # The second half of a line end whose event has left.
+        return [SseEvent("", None, None, bytes(self._buffer))] if self._buffer else []
 
     def _next_line(self) -> bytes | None:
         if self._swallow_lf and self._line_start < len(self._buffer):
@@ -90,7 +108,7 @@ class SseParser:
             return None
         line = bytes(self._buffer[self._line_start : found.start()])
         if self._at_start:
-            line = line.removeprefix(b"\xef\xbb\xbf")
+            line = line.removeprefix(_BYTE_ORDER_MARK)
             self._at_start = False
         self._swallow_lf = found.group() == b"\r" and found.end() == len(self._buffer)
         self._line_start = self._searched = found.end()
@@ -102,6 +120,14 @@ class SseParser:
         self._line_start = self._searched = 0
         lines, self._lines = self._lines, []
         return _event(lines, raw)
+
+
+def _lines(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each line of an event with its end."""
+    at = 0
+    for found in _LINE_END.finditer(raw):
+        yield raw[at : found.start()], found.group()
+        at = found.end()
 
 
 def _event(lines: list[bytes], raw: bytes) -> SseEvent:

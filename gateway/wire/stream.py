@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 from gateway.wire.base import RestorerFactory, StreamRestorer, Usage, WireRefused
 from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.sse import SseEvent, SseParser, serialise
-from gateway.wire.strictjson import dumps, loads
-from gateway.wire.walk import restore_free
+from gateway.wire.strictjson import read_answer, write_answer
+from gateway.wire.walk import restore_free, restore_string
 
 #: Longest error type word kept for records.
 MAX_WORD: Final = 48
@@ -36,6 +36,7 @@ class Run:
 
     def __init__(self, restorers: RestorerFactory, *, must_be_json: bool) -> None:
         self._place = JsonPrefix(must_be_json=must_be_json)
+        self._must_be_json = must_be_json
         self._escapes = 0
         self._restorer: StreamRestorer = restorers(self._encode)
 
@@ -54,6 +55,9 @@ class Run:
             segment = "[" + part
             out.append(self._restorer.feed(segment))
             self._place.feed(segment)
+        if self._must_be_json and self._restorer.held == "\\":
+            # The first half of a JSON escape, never Markdown's before a bracket: no need to wait.
+            out.append(self._restorer.flush())
         return "".join(out)
 
     def _is_prose(self) -> bool:
@@ -86,8 +90,17 @@ class Frame(Protocol):
         """The frame's bytes; those of all frames together are the stream."""
         ...
 
+    @property
+    def plain(self) -> str | None:
+        """The payload of a frame without a document, where that is readable text."""
+        ...
+
     def rewritten(self, document: Any) -> bytes:
         """Return the frame's bytes with another document in it."""
+        ...
+
+    def retold(self, text: str) -> bytes:
+        """Return the frame's bytes with another `plain` text in it."""
         ...
 
 
@@ -119,9 +132,18 @@ class SseFrame:
         """The event's bytes."""
         return self.event.raw
 
+    @property
+    def plain(self) -> str | None:
+        """The event's data, when that is no document."""
+        return self.event.data if self.document is None else None
+
     def rewritten(self, document: Any) -> bytes:
         """Return the event with another document as its data."""
-        return serialise(self.event.event, dumps(document).decode(), self.event.id)
+        return self.event.with_data(write_answer(document).decode())
+
+    def retold(self, text: str) -> bytes:
+        """Return the event with another text as its data."""
+        return self.event.with_data(text)
 
 
 class SseFraming:
@@ -140,21 +162,23 @@ class SseFraming:
         frames: list[Frame] = []
         for event in self._parser.close():
             document = _payload(event)
-            if document is not None or event.data == "[DONE]":
+            if not event.raw.strip():
+                frames.append(SseFrame(event, None))
+            elif document is not None or event.data == "[DONE]":
                 raw = serialise(event.event, event.data or "", event.id)
                 frames.append(SseFrame(SseEvent(event.event, event.data, event.id, raw), document))
         return frames
 
     def write(self, document: Any) -> bytes:
         """Return a new event."""
-        return serialise(self._name(document), dumps(document).decode())
+        return serialise(self._name(document), write_answer(document).decode())
 
 
 def _payload(event: SseEvent) -> Any:
     if event.data is None:
         return None
     try:
-        return loads(event.data.encode())
+        return read_answer(event.data.encode())
     except WireRefused:
         return None
 
@@ -203,8 +227,10 @@ class DeltaStream(ABC):
         the last document that held one."""
 
     def unread(self, frame: Frame) -> bytes:
-        """Return the bytes of a frame without a document (a comment, an end marker)."""
-        return frame.raw
+        """Return the bytes of a frame without a document: a comment, an end marker, plain text."""
+        text = frame.plain
+        restored = text if text is None else restore_string(text, self._restore)
+        return frame.raw if restored is None or restored == text else frame.retold(restored)
 
     def is_bare(self, document: Any) -> bool:
         """Tell whether a frame whose pieces are all held back says nothing else, so that it need

@@ -4,6 +4,8 @@ Two parsers that read the same bytes differently are a leak, so everything on wh
 is refused: duplicate keys, invalid UTF-8, lone surrogates, a byte order mark, NaN and Infinity,
 trailing bytes, nesting beyond a limit. What is accepted survives exactly in value: key order,
 integers of any size and the spelling of every other number (`Number`). Output is compact UTF-8.
+Answers are read first strictly and else as a client would (`read_answer`): they are passed on, not
+judged, and a provider's odd number must not cost the client the whole answer.
 Called by the scanning workers for requests and by the formats for answers and stream events.
 """
 
@@ -27,6 +29,13 @@ _INT_DIGITS: Final = 18
 
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+#: Flaws that do not keep a client from reading an answer.
+_HARMLESS: Final = frozenset(
+    ("duplicate_key", "lone_surrogate", "not_a_number", "byte_order_mark", "invalid_utf8")
+)
 
 
 class Number:
@@ -70,6 +79,34 @@ def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     if _SURROGATE_ESCAPE.search(text):
         _refuse_surrogates(document, Location())
     return document
+
+
+def read_answer(data: bytes) -> Any:
+    """Return the structure of a JSON text from a provider. Raises WireRefused when it is none.
+
+    What only a strict reader minds is kept: NaN and Infinity, half surrogate pairs, a byte order
+    mark. Of a key that occurs twice the last value counts, as for every common parser.
+    """
+    try:
+        return loads(data)
+    except WireRefused as refused:
+        if refused.code not in _HARMLESS:
+            raise
+    text = data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
+    try:
+        document = json.loads(text, parse_int=_integer, parse_float=Number, parse_constant=Number)
+    except (ValueError, RecursionError):
+        raise WireRefused("invalid_json", "The answer is not valid JSON.") from None
+    check_depth(document, MAX_DEPTH)
+    return document
+
+
+def write_answer(document: Any) -> bytes:
+    """Return what `dumps` would, for a document that `read_answer` returned."""
+    try:
+        return dumps(document)
+    except WireRefused:
+        return dumps(_with_halves(document))
 
 
 def loads_object(data: bytes, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
@@ -125,7 +162,7 @@ def check_depth(document: Any, limit: int) -> None:
 
 
 def _text(data: bytes) -> str:
-    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith((_BYTE_ORDER_MARK, b"\xff\xfe", b"\xfe\xff")):
         raise WireRefused(
             "byte_order_mark", "The body begins with a byte order mark; send plain UTF-8 JSON."
         )
@@ -225,6 +262,17 @@ def _refuse_surrogates(node: Any, place: Location) -> None:
         )
     for step, value in _members(node, place):
         _refuse_surrogates(value, step)
+
+
+def _with_halves(node: Any) -> Any:
+    """Return a structure whose strings with half a surrogate pair are written as escapes."""
+    if isinstance(node, str):
+        return orjson.Fragment(json.dumps(node)) if _SURROGATE.search(node) else node
+    if isinstance(node, list):
+        return [_with_halves(item) for item in node]
+    if isinstance(node, dict):
+        return {_SURROGATE.sub("\ufffd", k): _with_halves(v) for k, v in node.items()}
+    return node
 
 
 def _members(node: Any, place: Location) -> list[tuple[Location, Any]]:

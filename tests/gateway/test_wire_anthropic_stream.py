@@ -270,12 +270,55 @@ def test_text_is_delayed_only_while_it_may_become_a_token() -> None:
         {"type": "thinking_delta", "thinking": A},
         {"type": "signature_delta", "signature": A},
         {"type": "compaction_delta", "content": A, "encrypted_content": "e"},
-        {"type": "later_delta", "text": A},
     ],
 )
-def test_signed_and_unknown_deltas_pass_byte_for_byte(delta: dict[str, Any]) -> None:
+def test_signed_deltas_pass_byte_for_byte(delta: dict[str, Any]) -> None:
     stream = sse({"type": "content_block_delta", "index": 0, "delta": delta}, "\r\n")
     assert transform(stream)[0] == stream
+
+
+def test_unknown_deltas_of_a_signed_block_pass_byte_for_byte() -> None:
+    block = {"type": "thinking", "thinking": "", "signature": ""}
+    delta = {"type": "later_delta", "text": A}
+    stream = sse({"type": "content_block_start", "index": 0, "content_block": block})
+    stream += sse({"type": "content_block_delta", "index": 0, "delta": delta}, "\r\n")
+    assert transform(stream)[0] == stream
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "later_event", "note": A, "list": [{"type": ["string", "null"], "text": A}]},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "later_delta", "text": A}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": ["odd"], "text": A}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": ["odd"], "text": A}},
+        {"type": "content_block_start", "index": "0", "content_block": {"type": "text", "text": A}},
+        {"type": "message_stop", "note": A},
+        {"note": A},
+        [A],
+        A,
+    ],
+)
+def test_events_nobody_knows_are_restored_whole(event: Any) -> None:
+    data = json.dumps(event)
+    out = transform(f"event: odd\r\ndata: {data}\r\n\r\n".encode())[0]
+    head, end = b"event: odd\r\ndata: ", b"\r\n\r\n"
+    assert out.startswith(head)
+    assert out.endswith(end)
+    assert json.loads(out.removeprefix(head)) == json.loads(data.replace(A, MAIL))
+
+
+def test_text_held_in_a_block_leaves_before_another_kind_of_delta() -> None:
+    deltas = [
+        {"type": "text_delta", "text": "see [EMAIL_"},
+        {"type": "input_json_delta", "partial_json": "{}"},
+    ]
+    stream = b"".join(
+        sse({"type": "content_block_delta", "index": 0, "delta": delta}) for delta in deltas
+    )
+    out = [json.loads(event.data or "") for event in SseParser().feed(transform(stream)[0])]
+    assert "".join(event["delta"].get("text", "") for event in out) == "see [EMAIL_"
+    assert out[-1]["delta"] == deltas[-1]
 
 
 @pytest.mark.parametrize("kind", ["thinking", "redacted_thinking", "compaction"])

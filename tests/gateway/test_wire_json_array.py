@@ -95,7 +95,7 @@ def test_one_object_is_one_element() -> None:
 
 
 def test_an_element_that_is_no_json_keeps_its_bytes() -> None:
-    found, _ = frames(b'[{"a":1,"a":2},{bad},{"b":1}]', [])
+    found, _ = frames(b'[{"a" 1},{bad},{"b":1}]', [])
     assert [frame.document for frame in found[:3]] == [None, None, {"b": 1}]
 
 

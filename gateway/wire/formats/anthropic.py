@@ -178,7 +178,10 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         return restore_string(value, restore)
     if isinstance(value, list):
         return [restore_node(item, restore) for item in value]
-    if not isinstance(value, dict) or value.get("type") in _SIGNED_BLOCKS:
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _SIGNED_BLOCKS:
         return value
     return {
         name: restore_free(member, restore)

@@ -44,7 +44,10 @@ class CompletionStream(DeltaStream):
 
     def find(self, document: Any) -> Found:
         """See the base class."""
-        kind = document.get("type") if isinstance(document, dict) else None
+        if not isinstance(document, dict):
+            return Found()
+        # Earlier versions of the API name no type in the data.
+        kind = document.get("type") or ("error" if "error" in document else _KIND)
         if kind == "error":
             error = document.get("error")
             word = error.get("type") if isinstance(error, dict) else None

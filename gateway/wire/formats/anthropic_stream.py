@@ -9,19 +9,18 @@ Usage is the maximum of each cumulative count over the events. Pure; one object 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.wire.base import RestorerFactory, Usage, WireRefused
 from gateway.wire.schema import is_blob
 from gateway.wire.sse import SseEvent, SseParser, serialise
 from gateway.wire.stream import Run
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
+from gateway.wire.walk import restore_string
 
 #: Delta types whose text is restored piece by piece, and the member that holds it.
 _PIECES: Final = {"text_delta": "text", "input_json_delta": "partial_json"}
-
-#: Delta types that are whole in themselves.
-_WHOLE: Final = frozenset(("citations_delta",))
 
 #: The readable member of a block that its provider signs or seals.
 SIGNED_TEXT: Final = {"thinking": "thinking", "compaction": "content"}
@@ -124,18 +123,21 @@ class AnthropicStream:
 
     def _event(self, event: SseEvent, *, cut: bool = False) -> bytes:
         if event.data is None:
-            return b"" if cut else event.raw
+            return event.raw if not cut or not event.raw.strip() else b""
         try:
-            document = loads(event.data.encode())
+            document = read_answer(event.data.encode())
         except WireRefused:
-            return b"" if cut else event.raw
-        kind = document.get("type") if isinstance(document, dict) else None
-        raw = event.raw if not cut else serialise(event.event, event.data, event.id)
+            return b"" if cut else self._plain(event, event.data)
+        if cut:
+            event = replace(event, raw=serialise(event.event, event.data, event.id))
+        if not isinstance(document, dict):
+            return self._other(event, document)
+        kind = document.get("type", event.event)
         if not isinstance(kind, str):
-            return raw
+            return self._other(event, document)
         self._watch(kind, document)
         handler = self._HANDLERS.get(kind)
-        return raw if handler is None else handler(self, event, document, raw)
+        return handler(self, event, document) if handler else self._other(event, document)
 
     def _watch(self, kind: str, document: dict[str, Any]) -> None:
         """Remember what the record of the call needs."""
@@ -156,11 +158,12 @@ class AnthropicStream:
             word = error.get("type") if isinstance(error, dict) else None
             self._error = word[:_MAX_WORD] if isinstance(word, str) else "error"
 
-    def _start(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+    def _start(self, event: SseEvent, document: dict[str, Any]) -> bytes:
         index, block = document.get("index"), document.get("content_block")
         if not isinstance(index, int) or not isinstance(block, dict):
-            return raw
-        if block.get("type") in SIGNED_TEXT:
+            return self._other(event, document)
+        kind = block.get("type")
+        if isinstance(kind, str) and kind in SIGNED_TEXT:
             self._sealing[index] = dict(block)
         before = self._flush(index)
         text = block.get("text")
@@ -169,37 +172,38 @@ class AnthropicStream:
             block = {**{k: self._restored(v) for k, v in block.items()}, "text": shown}
         else:
             block = self._restored(block)
-        return before + self._changed(event, document, {**document, "content_block": block}, raw)
+        return before + self._changed(event, document, {**document, "content_block": block})
 
-    def _delta(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+    def _delta(self, event: SseEvent, document: dict[str, Any]) -> bytes:
         index, delta = document.get("index"), document.get("delta")
-        if not isinstance(index, int) or not isinstance(delta, dict):
-            return raw
-        kind = delta.get("type")
-        self._seal(index, kind, delta)
-        if kind in _WHOLE:
-            changed = {**document, "delta": self._restored(delta)}
-            return self._changed(event, document, changed, raw)
-        member = _PIECES.get(kind) if isinstance(kind, str) else None
+        kind = delta.get("type") if isinstance(delta, dict) else None
+        if not isinstance(index, int) or not isinstance(delta, dict) or not isinstance(kind, str):
+            return self._other(event, document)
+        if kind in _SIGNED_DELTAS or index in self._sealing:
+            self._seal(index, kind, delta)
+            return event.raw
+        member = _PIECES.get(kind)
         piece = delta.get(member) if member is not None else None
-        if member is None or not isinstance(kind, str) or not isinstance(piece, str):
-            return raw
+        if member is None or not isinstance(piece, str):
+            return self._other(event, document)
+        known = self._runs.get(index)
+        before = self._flush(index) if known is not None and known[0] != kind else b""
         shown = self._run(index, kind).feed(piece)
         if not shown and piece:
-            return b""
-        changed = {**document, "delta": {**delta, member: shown}}
-        return self._changed(event, document, changed, raw)
+            return before
+        restored = {**self._restored({**delta, member: None}), member: shown}
+        return before + self._changed(event, document, {**document, "delta": restored})
 
-    def _stop(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
+    def _stop(self, event: SseEvent, document: dict[str, Any]) -> bytes:
         index = document.get("index")
         if not isinstance(index, int):
-            return raw
+            return self._other(event, document)
         found = signed_text(self._sealing.pop(index, {}))
         if found is not None:
             self._signed(*found)
-        return self._flush(index) + raw
+        return self._flush(index) + self._other(event, document)
 
-    def _seal(self, index: int, kind: Any, delta: dict[str, Any]) -> None:
+    def _seal(self, index: int, kind: str, delta: dict[str, Any]) -> None:
         """Gather what belongs to a signed block, to know it when it comes back."""
         block = self._sealing.get(index)
         if block is None or kind not in _SIGNED_DELTAS:
@@ -211,15 +215,24 @@ class AnthropicStream:
         if kind == "compaction_delta" and isinstance(delta.get("encrypted_content"), str):
             block["encrypted_content"] = delta["encrypted_content"]
 
-    def _whole(self, event: SseEvent, document: dict[str, Any], raw: bytes) -> bytes:
-        return self._flush_all() + self._changed(event, document, self._restored(document), raw)
+    def _whole(self, event: SseEvent, document: dict[str, Any]) -> bytes:
+        return self._flush_all() + self._other(event, document)
+
+    def _other(self, event: SseEvent, document: Any) -> bytes:
+        """Restore an event that is whole in itself, known or not."""
+        return self._changed(event, document, self._restored(document))
+
+    def _plain(self, event: SseEvent, text: str) -> bytes:
+        """Restore an event whose data is not JSON."""
+        restored = restore_string(text, self._restore)
+        return event.raw if restored == text else event.with_data(restored)
+
+    def _restore(self, text: str) -> str:
+        restorer = self._restorers(str)
+        return restorer.feed(text) + restorer.flush()
 
     def _restored(self, value: Any) -> Any:
-        def restore(text: str) -> str:
-            restorer = self._restorers(str)
-            return restorer.feed(text) + restorer.flush()
-
-        return self._restore_node(value, restore)
+        return self._restore_node(value, self._restore)
 
     def _run(self, index: int, delta_type: str) -> Run:
         known = self._runs.get(index)
@@ -238,20 +251,16 @@ class AnthropicStream:
             "index": index,
             "delta": {"type": delta_type, _PIECES[delta_type]: held},
         }
-        return serialise("content_block_delta", dumps(document).decode())
+        return serialise("content_block_delta", write_answer(document).decode())
 
     def _flush_all(self) -> bytes:
         return b"".join(self._flush(index) for index in list(self._runs))
 
     @staticmethod
-    def _changed(event: SseEvent, before: Any, after: Any, raw: bytes) -> bytes:
-        if after == before:
-            return raw
-        return serialise(event.event or str(before["type"]), dumps(after).decode(), event.id)
+    def _changed(event: SseEvent, before: Any, after: Any) -> bytes:
+        return event.raw if after == before else event.with_data(write_answer(after).decode())
 
-    _HANDLERS: Final[
-        dict[str, Callable[[AnthropicStream, SseEvent, dict[str, Any], bytes], bytes]]
-    ] = {
+    _HANDLERS: Final[dict[str, Callable[[AnthropicStream, SseEvent, dict[str, Any]], bytes]]] = {
         "message_start": _whole,
         "content_block_start": _start,
         "content_block_delta": _delta,

@@ -29,7 +29,7 @@ from gateway.wire.formats.anthropic_stream import AnthropicStream
 from gateway.wire.schema import is_blob
 from gateway.wire.sse import SseParser, serialise
 from gateway.wire.stream import MAX_WORD, DeltaStream, Found, Frame, Framing, Path, Piece
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
 from gateway.wire.walk import restore_free, restore_string
 
 #: Members of answers that go back to the provider byte for byte, or are a model's thinking.
@@ -205,7 +205,7 @@ class ChunkFrame(EventFrame):
     def rewritten(self, document: Any) -> bytes:
         """Return the message with another document in its `bytes`."""
         envelope = {**self.envelope, "bytes": _packed(document)}
-        return encode(self.message.head, dumps(envelope))
+        return encode(self.message.head, write_answer(envelope))
 
 
 class ChunkFraming(EventStreamFraming):
@@ -218,18 +218,18 @@ class ChunkFraming(EventStreamFraming):
         if message.event != "chunk" or not isinstance(data, str):
             return super().frame(message)
         try:
-            document = loads(base64.b64decode(data, validate=True))
+            document = read_answer(base64.b64decode(data, validate=True))
         except (binascii.Error, ValueError, WireRefused):
             document = None
         return ChunkFrame(message, document, envelope)
 
     def write(self, document: Any) -> bytes:
         """Return a new chunk."""
-        return encode(event_head("chunk"), dumps({"bytes": _packed(document)}))
+        return encode(event_head("chunk"), write_answer({"bytes": _packed(document)}))
 
 
 def _packed(document: Any) -> str:
-    return base64.b64encode(dumps(document)).decode()
+    return base64.b64encode(write_answer(document)).decode()
 
 
 #: Where the vendors' chunks hold text. `*` is any element of a list.
@@ -317,7 +317,7 @@ class InvokeStream(ConverseStream):
 
     def _as_anthropic(self, stream: AnthropicStream, frame: ChunkFrame, kind: str) -> bytes:
         """Restore an Anthropic event as it would be on the provider's own stream."""
-        event = serialise(kind, dumps(frame.document).decode())
+        event = serialise(kind, write_answer(frame.document).decode())
         shown = SseParser().feed(stream.feed(event))
         self.usage, self.stop_reason = stream.usage, stream.stop_reason
         self.model, self.complete, self.error = stream.model, stream.complete, stream.error
@@ -327,7 +327,7 @@ class InvokeStream(ConverseStream):
             if item.raw == event:
                 out.append(frame.raw)
                 continue
-            document = loads((item.data or "").encode())
+            document = read_answer((item.data or "").encode())
             is_own = item is shown[-1] and document.get("type") == kind
             out.append(frame.rewritten(document) if is_own else self._framing.write(document))
         return b"".join(out)
@@ -337,7 +337,7 @@ class InvokeStream(ConverseStream):
         if self._anthropic is None:
             return b""
         events = SseParser().feed(self._anthropic.close())
-        return b"".join(self._framing.write(loads((e.data or "").encode())) for e in events)
+        return b"".join(self._framing.write(read_answer((e.data or "").encode())) for e in events)
 
     def _metrics(self, metrics: Any) -> None:
         if not isinstance(metrics, dict):

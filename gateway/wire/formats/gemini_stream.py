@@ -198,7 +198,7 @@ class GeminiStream(DeltaStream):
     def unread(self, frame: Frame) -> bytes:
         """Return a comment or the closing bracket, after what is still held."""
         if self._array is None or not self._array.closed:
-            return frame.raw
+            return super().unread(frame)
         before = self.flush(None)
         self._settle()
         return before + frame.raw

@@ -130,7 +130,7 @@ class OpenAiStream(DeltaStream):
         """End everything at the end marker; pass on comments."""
         is_end = isinstance(frame, SseFrame) and (frame.event.data or "").strip() == "[DONE]"
         if not is_end:
-            return frame.raw
+            return super().unread(frame)
         self.complete = True
         return self.flush(None) + frame.raw
 

@@ -159,8 +159,10 @@ class ResponsesStream(DeltaStream):
 
     def _frame(self, frame: Frame) -> bytes:
         document = frame.document
-        if not isinstance(document, dict):
+        if document is None:
             return self.unread(frame)
+        if not isinstance(document, dict):
+            return _written(frame, self.restored(document))
         found = self.find(document)
         out = self._release(found.ends) + self.flush(found.ends)
         self._number = document.get("sequence_number", self._number)
