@@ -71,8 +71,9 @@ class Call:
     scope: Scope = _NOBODY
     credential: Credential | None = None
     receipt: Receipt | None = None
-    #: Whether the client asked for a stream.
+    #: Whether the client asked for a stream, and of which model.
     streams: bool = False
+    model: str = ""
     #: Whether the client already has the beginning of an answer.
     answering: bool = False
 
@@ -205,7 +206,7 @@ class Pipeline:
         outcome = Outcome()
         try:
             answer = await self._forward(call, route, headers, scan)
-            call.streams = scan.stream
+            call.streams, call.model = scan.stream, scan.model
             del scan  # a large body is not held while the answer is streamed
             try:
                 return await self._answer(call, request, answer, originals, outcome)
@@ -420,8 +421,10 @@ class Pipeline:
     def _finish(self, call: Call, outcome: Outcome) -> None:
         assert call.receipt is not None
         self._audit.outcome(call, call.receipt, outcome, call.dur_us)
-        if outcome.usage is not None and outcome.model:
-            self._parts.usage.add(call.role, outcome.model, outcome.usage)
+        # Bedrock's answers name no model; that of the path was read before anything left.
+        model = outcome.model or (call.model if call.provider == "bedrock" else "")
+        if outcome.usage is not None and model:
+            self._parts.usage.add(call.role, model, outcome.usage)
         if outcome.restored:
             self._metrics.restored(outcome.restored)
         self._metrics.foreign_tokens(outcome.foreign, "response")

@@ -260,6 +260,9 @@ def test_converse_streams_with_checksums_that_botocore_accepts(
     assert seen.header("authorization") == ["Bearer bedrock-key"]
     assert leaks([MAIL, KEY], provider.seen) == []
     assert gateway.outcome_of(request_seq(gateway))["outcome"]["status"] == "ok"
+    # The answer names no model, so the one that was asked for is charged.
+    metrics = gateway.get("/metrics")[1].decode()
+    assert f'model="{CLAUDE}",direction="output"}} 2' in metrics
 
 
 def sdk(gateway: Gateway) -> anthropic.AnthropicBedrock:

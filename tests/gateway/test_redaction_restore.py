@@ -106,7 +106,7 @@ text_with_stand_ins = st.lists(
             lambda s: st.integers(0, len(s)).map(lambda at: s[:at])
         ),
         st.sampled_from(sorted(KNOWN)),
-        st.sampled_from(list(" .,:-+@\\[]x0145") + ["4242", "198.51.100.", "+1 ", "2001:db8::"]),
+        st.sampled_from([*" .,:-+@\\[]x0145", "4242", "198.51.100.", "+1 ", "2001:db8::"]),
     ),
     max_size=8,
 ).map("".join)
