@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -38,6 +38,8 @@ PATHS: Final = (
 MAX_LABELS: Final = 100
 OTHER: Final = "other"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_Metric = TypeVar("_Metric", Counter, Histogram)
 
 # A `_created` series per counter doubles the scrape and no reader of ours wants it.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -109,6 +111,7 @@ class Metrics:
             ["direction"],
             registry=registry,
         )
+        self._children: dict[tuple[str, ...], Counter | Histogram] = {}
         self._kinds: set[str] = set()
         self._reasons: set[str] = set()
         # What the console shows; the same events, without walking the registry.
@@ -119,18 +122,18 @@ class Metrics:
     def request(self, path: str, upstream: str) -> None:
         """Count one call on its way to `upstream`."""
         self.calls += 1
-        self._requests.labels(path_label(path), upstream).inc()
+        self._child(self._requests, path_label(path), upstream).inc()
 
     def response(self, path: str, status: int) -> None:
         """Count one answer to a client."""
-        self._responses.labels(path_label(path), f"{status // 100}xx").inc()
+        self._child(self._responses, path_label(path), f"{status // 100}xx").inc()
 
     def redactions(self, counts: Mapping[str, int], direction: str = "request") -> None:
         """Count replaced values; `direction` is `request` or `response`."""
         for kind, number in counts.items():
             label = _capped(kind, self._kinds)
             self.redacted[label] += number
-            self._redactions.labels(label, direction).inc(number)
+            self._child(self._redactions, label, direction).inc(number)
 
     def refusal(self, reason: str) -> None:
         """Count one refused call."""
@@ -147,7 +150,7 @@ class Metrics:
 
     def upstream_time(self, path: str, seconds: float) -> None:
         """Note the seconds to a provider's answer headers."""
-        self._duration.labels(path_label(path)).observe(seconds)
+        self._child(self._duration, path_label(path)).observe(seconds)
 
     def restored(self, number: int) -> None:
         """Count tokens put back into an answer."""
@@ -161,6 +164,14 @@ class Metrics:
     def in_flight(self, number: int) -> None:
         """Set the number of calls being served."""
         self._in_flight.set(number)
+
+    def _child(self, metric: _Metric, *labels: str) -> _Metric:
+        """Return the series of `labels`; looking it up in the metric takes checks and a lock."""
+        key = (metric._name, *labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return child  # type: ignore[return-value]
 
     def render(self) -> bytes:
         """Return the whole scrape, usage family first."""

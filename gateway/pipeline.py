@@ -140,6 +140,7 @@ class Pipeline:
         self._parts = parts
         self._metrics = parts.metrics
         self._audit = parts.audit
+        self._holds_keys = parts.settings.holds_keys
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request of any path and method."""
@@ -234,9 +235,7 @@ class Pipeline:
 
     def _check_host(self, request: web.Request) -> None:
         """With a provider key of our own, a web page that points its name here could spend it."""
-        if self._parts.settings.holds_keys and not names_this_machine(
-            request.headers.get("host", "")
-        ):
+        if self._holds_keys and not names_this_machine(request.headers.get("host", "")):
             raise Refused(
                 "host",
                 "The gateway answers only under 127.0.0.1 or localhost while it holds the "

@@ -140,6 +140,27 @@ def match(
     `raw_path` is the path exactly as sent, percent-encoding included; `raw_query` the text after
     `?`; `headers` at least those of HEADERS_USED that are present, with lower-case names.
     """
+    if raw_query or "upgrade" in headers:
+        return _decide(method, raw_path, raw_query, headers)
+    # Without a query only the names of the headers count, and clients use few paths.
+    key = (method, raw_path, frozenset(headers))
+    known = _known.get(key)
+    if known is not None:
+        return known
+    found = _decide(method, raw_path, raw_query, headers)
+    if isinstance(found, Route) and not found.params and len(_known) < _MOST_KNOWN:
+        _known[key] = found
+    return found
+
+
+#: Routes without values by request line and header names; each role makes a few.
+_known: Final[dict[tuple[str, str, frozenset[str]], Route]] = {}
+_MOST_KNOWN: Final = 1000
+
+
+def _decide(
+    method: str, raw_path: str, raw_query: str, headers: Mapping[str, str]
+) -> Route | LocalAnswer | Refusal:
     family = _family(raw_path, headers)
     role, rest = _split_role(raw_path)
     if role is None:

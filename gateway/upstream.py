@@ -11,6 +11,7 @@ import asyncio
 import io
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -68,8 +69,7 @@ def request_headers(client: Mapping[str, str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for sent_as, value in client.items():
-        name = sent_as.lower()
-        if REQUEST_HEADERS.fullmatch(name):
+        if name := _request_name(sent_as):
             found[name] = f"{found[name]}, {value}" if name in found else value
     return {name: value for name, value in found.items() if len(value) <= MAX_HEADER}
 
@@ -77,10 +77,27 @@ def request_headers(client: Mapping[str, str]) -> dict[str, str]:
 def response_headers(provider: Mapping[str, str]) -> dict[str, str]:
     """Return those of a provider's headers that may be passed to the client."""
     return {
-        name.lower(): value
-        for name, value in provider.items()
-        if RESPONSE_HEADERS.fullmatch(name.lower()) and len(value) <= MAX_HEADER
+        name: value
+        for sent_as, value in provider.items()
+        if (name := _response_name(sent_as)) and len(value) <= MAX_HEADER
     }
+
+
+#: The same few names come with every call.
+_NAMES_KNOWN: Final = 512
+
+
+@lru_cache(maxsize=_NAMES_KNOWN)
+def _request_name(sent_as: str) -> str:
+    """Return a header's name as it is forwarded, or nothing."""
+    name = sent_as.lower()
+    return name if REQUEST_HEADERS.fullmatch(name) else ""
+
+
+@lru_cache(maxsize=_NAMES_KNOWN)
+def _response_name(sent_as: str) -> str:
+    name = sent_as.lower()
+    return name if RESPONSE_HEADERS.fullmatch(name) else ""
 
 
 class Answer:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -191,8 +192,13 @@ def _parse(text: str, hook: Callable[[list[tuple[str, Any]]], Any]) -> Any:
 
 
 def _read(text: str, hook: Callable[[list[tuple[str, Any]]], Any]) -> Any:
-    return json.loads(
-        text,
+    return _decoder(hook).decode(text)
+
+
+@cache
+def _decoder(hook: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
+    """`json.loads` makes one for every text, which costs a small one more than reading it."""
+    return json.JSONDecoder(
         object_pairs_hook=hook,
         parse_int=_integer,
         parse_float=Number,
