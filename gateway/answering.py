@@ -19,11 +19,13 @@ from gateway.redaction.stand_ins import Shapes
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
 from gateway.wire.base import ignore_signed
-from gateway.wire.body import ANYTHING, JSON
+from gateway.wire.body import ANYTHING
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
 #: the work (about 1 ms at 100 MB/s).
 OFF_LOOP: Final = 64 << 10
+#: What a JSON document begins with.
+_JSON_OPENS: Final = (b"{", b"[")
 #: Seconds a stream may go without a byte to the client while text is held back for a token.
 HOLD_PING: Final = 10.0
 
@@ -72,26 +74,24 @@ class Restoring:
 
 
 async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> bytes:
-    """Return the restored body of an answer; an error may always be JSON. Raises UpstreamFailed."""
-    readable = (
-        answer.media_type in format_.answer_types
-        or ANYTHING in format_.answer_types
-        or (answer.status >= 400 and answer.media_type == JSON)
-    )
-    if not readable:
-        data = await answer.whole()
-        if not data:
-            return data
-        raise _unreadable(answer.status)
+    """Return the restored body of an answer; an error may be JSON whatever it is declared as.
+
+    Raises UpstreamFailed.
+    """
+    readable = answer.media_type in format_.answer_types or ANYTHING in format_.answer_types
     data = await answer.whole()
     restoring.outcome.saw(data)
     if not data:
         return data
+    if not readable and not (answer.status >= 400 and data.lstrip()[:1] in _JSON_OPENS):
+        raise _unreadable(answer)
     try:
         if len(data) > OFF_LOOP:
             return await asyncio.to_thread(_restore, format_, answer.media_type, data, restoring)
         return _restore(format_, answer.media_type, data, restoring)
     except WireRefused as wrong:
+        if answer.status >= 400:
+            raise _unreadable(answer) from wrong
         raise UpstreamFailed(
             wrong.code, "The provider's answer is not one that the gateway can read."
         ) from wrong
@@ -146,11 +146,13 @@ def _no_stream(wrong: WireRefused) -> UpstreamFailed:
     return UpstreamFailed(wrong.code, "The provider's stream is not one that the gateway can read.")
 
 
-def _unreadable(status: int) -> UpstreamFailed:
-    """Often a proxy's page: its text is dropped, its status kept where it says something."""
+def _unreadable(answer: Answer) -> UpstreamFailed:
+    """Often a proxy's page: its text is dropped; what its status and headers say is kept."""
+    failed = answer.status >= 400
     return UpstreamFailed(
         "media_type",
-        f"The provider's address answered {status} with something this call never "
+        f"The provider's address answered {answer.status} with something this call never "
         "has; is the base URL right?",
-        status if status >= 400 else 502,
+        answer.status if failed else 502,
+        answer.headers if failed else None,
     )

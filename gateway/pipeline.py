@@ -46,7 +46,7 @@ from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
-from gateway.wire.body import EVENT_STREAM
+from gateway.wire.body import EVENT_STREAM, JSON
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
 from shared.ledger import Receipt
 
@@ -378,8 +378,11 @@ class Pipeline:
         )
         format_ = wire.get(call.wire)
         headers = self._headers(call, answer.headers)
+        # Some providers stream without being asked; only JSON can be both, a stream and not.
         if answer.media_type == EVENT_STREAM or (
-            call.streams and answer.status < 400 and answer.media_type in format_.stream_types
+            answer.status < 400
+            and answer.media_type in format_.stream_types
+            and (call.streams or answer.media_type != JSON)
         ):
             response = web.StreamResponse(status=answer.status, headers=headers)
             pieces = answering.streamed(answer, format_, restoring)
@@ -433,7 +436,7 @@ class Pipeline:
     ) -> web.StreamResponse:
         self._metrics.upstream_error()
         outcome.status, outcome.cause, outcome.http = "upstream_error", failed.cause, failed.status
-        return self._error(call, failed.status, ErrorKind.UPSTREAM, str(failed), {})
+        return self._error(call, failed.status, ErrorKind.UPSTREAM, str(failed), failed.headers)
 
     async def _refuse(
         self, call: Call, request: web.BaseRequest, refused: Refused

@@ -53,13 +53,21 @@ KEEP_ALIVE: Final = 30.0
 class UpstreamFailed(Exception):
     """The provider did not answer, or broke off; `str()` is the sentence for the client.
 
-    status: what the client gets if nothing was sent yet; cause: stable word for the record.
+    status and headers: what the client gets if nothing was sent yet; cause: stable word for the
+    record.
     """
 
-    def __init__(self, cause: str, sentence: str, status: int = 502) -> None:
+    def __init__(
+        self,
+        cause: str,
+        sentence: str,
+        status: int = 502,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(sentence)
         self.cause = cause
         self.status = status
+        self.headers = headers or {}
 
 
 def request_headers(client: Mapping[str, str]) -> dict[str, str]:

@@ -222,7 +222,10 @@ class GeminiStream(DeltaStream):
         self._settle()
 
     def _settle(self) -> None:
-        whole = self._has_ended or (bool(self._finished) and self._seen <= self._finished)
+        # An answer that is no stream is whole when its one document is.
+        single = self._array is not None and self._array.single
+        finished = bool(self._finished) and self._seen <= self._finished
+        whole = self._has_ended or single or finished
         self.complete = whole and (self._array is None or self._array.closed)
 
 
