@@ -3,7 +3,8 @@
 Invariant: every string, every object key and every long number is shown to the redactor; JSON
 inside a string is read as JSON (escapes undone, keys giving context) and stays valid JSON, and the
 same string is then also read as plain text, so the detour can hide nothing; a word of base64 that
-is a text is opened, read and closed again. A string in which nothing was found keeps its bytes; in
+is a text is opened, read and closed again, and so are hexadecimal digits, the pairs of a form and
+texts spelled out in a list. A string in which nothing was found keeps its bytes; in
 one where something was, only the changed literals differ. Redacted keys of one object stay
 distinct. Pure; called by the format modules.
 """
@@ -11,13 +12,17 @@ distinct. Pure; called by the format modules.
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import re
+import string
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from gateway.wire.base import TextRedactor, ValueRedactor, offers
+from gateway.wire.base import PartMemory, TextRedactor, ValueRedactor, offers
 from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
@@ -49,15 +54,48 @@ _NAMES_A_SECRET: Final = re.compile(
 _LITERAL: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[0-9.eE+\-]*')
 #: A line that may be JSON by itself. The literal line end in front keeps the search fast.
 _JSON_LINE: Final = re.compile(r"\n([ \t]*[{\[][^\r\n]*[}\]])(?=[ \t]*\r?$)", re.MULTILINE)
-#: Shortest base64 word that is opened: eighteen bytes, which are hardly ever UTF-8
-#: by chance.
-SHORTEST_BASE64: Final = 24
+#: Shortest base64 word that is opened, with its padding: eight bytes.
+SHORTEST_BASE64: Final = 12
+#: Eighteen bytes and more are hardly ever UTF-8 by chance; of fewer, all must be readable.
+_SURE_BASE64: Final = 24
 #: A base64 word by itself, over several lines when the first ones are as long as tools write them.
 _BASE64_WORD: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])"
-    r"(?:(?:[A-Za-z0-9+/]{60,80}\r?\n)+[A-Za-z0-9+/]+|[A-Za-z0-9+/]{24,}+|[A-Za-z0-9_-]{24,}+)"
-    r"={0,2}+(?![A-Za-z0-9+/_=-])"
+    r"(?:(?:(?:[A-Za-z0-9+/]{60,80}\r?\n)+[A-Za-z0-9+/]+|[A-Za-z0-9+/]{14,}+|[A-Za-z0-9_-]{14,}+)"
+    r"={0,2}+|[A-Za-z0-9+/_-]{10,13}+={1,2}+)(?![A-Za-z0-9+/_=-])"
 )
+#: Base64 of twelve and more ASCII characters, at whatever place of a longer word (a path, a name
+#: in front) it begins: the upper bit of every byte is zero.
+_BASE64_INSIDE: Final = re.compile(
+    r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){4,}"
+    r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3](?:[ABEFIJMNQRUVYZcdghklopstwx014589]=?|={0,2}))?"
+)
+#: Longest word that is searched for base64 inside; a longer one is a file.
+_LONGEST_SEARCHED: Final = 4096
+#: Most bytes that are unpacked of a compressed base64 word.
+_MOST_UNPACKED: Final = 1 << 20
+#: A text as long is remembered when nothing was encoded in it.
+_WORTH_REMEMBERING: Final = 512
+#: Ten and more printable characters in hexadecimal.
+_HEX_WORD: Final = re.compile(
+    r"[2-7][0-9a-fA-F](?<![0-9A-Za-z]..)"
+    r"(?:[2-7][0-9a-fA-F]|0[9aAdD]){9,}+(?![0-9A-Za-z])"
+    r"|0x(?<![0-9A-Za-z]..)(?:[2-7][0-9a-fA-F]|0[9aAdD]){10,}+(?![0-9A-Za-z])"
+)
+#: The value of a pair of a form or a query, when it is written with escapes; and what its name
+#: consists of.
+_FORM_VALUE: Final = re.compile(
+    r"=([^\s&%+=\"'`<>#;(){}|\\]*+(?:%[0-9a-fA-F]{2}|\+)[^\s&\"'`<>#;(){}|\\]*+)"
+)
+_FORM_NAME: Final = string.ascii_letters + string.digits + "_.-[]"
+_LONGEST_FORM_NAME: Final = 66
+_FORM_PLAIN: Final = "[]!*'(),/:@?"
+#: Characters or bytes of a text in a list of their own.
+_SHORTEST_SPELLED: Final = 8
+#: A number that is short for a longer one.
+_EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2}))?")
+#: `user_4539…`: letters before a number in a key say what it is.
+_NUMBERED_KEY: Final = re.compile(r"(.*[A-Za-z]_)(\d[\d\-]{10,24})")
 _URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
@@ -73,6 +111,7 @@ class Scanner:
             if offers(redactor, ValueRedactor)
             else self._value_as_text
         )
+        self._memory = cast(PartMemory, redactor) if offers(redactor, PartMemory) else None
         self._keys: dict[str, str] = {}
 
     def string(self, text: str, key: str | None = None, depth: int = 0) -> str:
@@ -85,7 +124,7 @@ class Scanner:
         # Last, so that a value known as a whole by its key is not taken apart before.
         if len(text) < SHORTEST_BASE64 or depth >= MAX_NESTING:
             return text
-        return _BASE64_WORD.sub(lambda found: self._encoded(found.group(), depth), text)
+        return self._opening(text, depth)
 
     def free(self, value: Any, key: str | None = None, depth: int = 0) -> Any:
         """Return free-form data redacted: values, keys and numbers. Unchanged parts are shared."""
@@ -94,6 +133,8 @@ class Scanner:
         if isinstance(value, dict):
             return self._object(value, key, depth)
         if isinstance(value, list):
+            if spelled := self._respelled(value, key, depth):
+                return spelled
             keys = element_keys(value, key)
             items = [
                 self.free(item, name, depth + 1) for item, name in zip(value, keys, strict=True)
@@ -109,7 +150,7 @@ class Scanner:
         """Return an object key redacted; a key may be a JSON text like any other string."""
         known = self._keys.get(key)
         if known is None:
-            known = self._keys[key] = self.string(key)
+            known = self._keys[key] = self._key(key)
         return known
 
     def url(self, url: str) -> str:
@@ -133,7 +174,31 @@ class Scanner:
 
     def edit_number(self, lexeme: str, key: str | None) -> str:
         """Return the redacted text of a number, or the same lexeme."""
-        return lexeme if len(lexeme) < MIN_NUMBER else self._plain(lexeme, key)
+        if len(lexeme) < MIN_NUMBER:
+            return lexeme
+        redacted = self._plain(lexeme, key)
+        if redacted == lexeme and not lexeme.isdigit() and (whole := _written_out(lexeme)):
+            said = self._plain(whole, key)
+            return lexeme if said == whole else said
+        return redacted
+
+    def spelled(self, items: list[Any], key: str | None, depth: int) -> tuple[str, str] | None:
+        """Return the text that a list spells in characters or bytes, and the same redacted, when
+        there is something in it."""
+        text = _spelled_in(items)
+        scanned = None if text is None else self.string(text, key, depth + 1)
+        return None if text is None or scanned is None or scanned == text else (text, scanned)
+
+    def _key(self, key: str) -> str:
+        scanned = self.string(key)
+        numbered = _NUMBERED_KEY.fullmatch(key) if scanned == key else None
+        return scanned if numbered is None else numbered[1] + self._plain(numbered[2], None)
+
+    def _respelled(self, items: list[Any], key: str | None, depth: int) -> list[Any] | None:
+        found = self.spelled(items, key, depth)
+        if found is None:
+            return None
+        return [found[1]] if isinstance(items[0], str) else list(found[1].encode())
 
     def _object(self, value: dict[str, Any], key: str | None, depth: int) -> dict[str, Any]:
         names = member_keys(value.items(), key)
@@ -165,6 +230,8 @@ class Scanner:
         edited = edit_json(text, self, key, depth)
         if edited is not None:
             return edited
+        if "=" in text and ("%" in text or "+" in text):
+            text = _FORM_VALUE.sub(self._form_value, text)
         if "\n" not in text or '"' not in text:
             return text
 
@@ -176,14 +243,62 @@ class Scanner:
         edited_lines = _JSON_LINE.sub(line, lines)
         return text if edited_lines == lines else edited_lines[1:]
 
+    def _form_value(self, found: re.Match[str]) -> str:
+        """Read the value of a form's pair; a single `a=b` in the middle of a text is code."""
+        text, start, end = found.string, found.start(), found.end()
+        near = text[max(0, start - _LONGEST_FORM_NAME) : start]
+        before = near.rstrip(_FORM_NAME)
+        is_pair = before.endswith(("?", "&")) or text[end : end + 1] == "&" or end == len(text)
+        if not is_pair or len(before) == len(near):
+            return found.group()
+        decoded = unquote_plus(found[1], errors="replace")
+        scanned = self._plain(decoded, near[len(before) :])
+        return found.group() if scanned == decoded else f"={quote_plus(scanned, safe=_FORM_PLAIN)}"
+
+    def _opening(self, text: str, depth: int) -> str:
+        """Read what is written in base64 and hexadecimal within a text; a long one in which there
+        was nothing is remembered, because it is sent again on every turn."""
+        memory = self._memory if len(text) >= _WORTH_REMEMBERING else None
+        if memory is not None:
+            mark = memory.mark("encoded", text.encode("utf-8", "surrogatepass"))
+            if memory.is_clean(mark):
+                return text
+            before = memory.touched
+        opened = _BASE64_WORD.sub(lambda found: self._encoded(found.group(), depth), text)
+        opened = _HEX_WORD.sub(lambda found: self._hexadecimal(found.group(), depth), opened)
+        if memory is not None and opened == text and memory.touched == before:
+            memory.remember_clean(mark)
+        return opened
+
+    def _hexadecimal(self, word: str, depth: int) -> str:
+        mark = "0x" if word[:2] == "0x" else ""
+        decoded = bytes.fromhex(word.removeprefix(mark)).decode("ascii", "replace")
+        scanned = self.string(decoded, None, depth + 1)
+        return word if scanned == decoded else mark + scanned.encode().hex()
+
     def _encoded(self, word: str, depth: int) -> str:
         """Read a base64 word that is a text, and encode again what changed of it."""
         opened = _opened(word)
         if opened is None:
-            return word
+            if len(word) > _LONGEST_SEARCHED:
+                return word
+            return _BASE64_INSIDE.sub(lambda found: self._inside(found.group(), depth), word)
         decoded, encoding = opened
         scanned = self.string(decoded, None, depth + 1)
-        return word if scanned == decoded else _closed(scanned.encode(encoding, "replace"), word)
+        return word if scanned == decoded else _closed(_bytes(scanned, encoding), word)
+
+    def _inside(self, piece: str, depth: int) -> str:
+        """Read base64 within a longer word; what follows it must keep its place."""
+        opened = _opened(piece)
+        if opened is None:
+            return piece
+        scanned = self.string(opened[0], None, depth + 1)
+        if scanned == opened[0]:
+            return piece
+        raw = _bytes(scanned, opened[1])
+        if not piece.endswith("=") and len(piece) % 4 == 0:
+            raw += b" " * (-len(raw) % 3)
+        return _closed(raw, piece)
 
     def _whole(self, text: str, scan: Callable[[str], str]) -> str:
         """Scan text that may hold lone surrogates, which only JSON inside a string can bring."""
@@ -313,16 +428,73 @@ def distinct_keys(
 
 def _opened(word: str) -> tuple[str, str] | None:
     """Return the text that a base64 word holds and its encoding, or None when it holds none."""
-    compact = "".join(word.split()).rstrip("=").translate(_URL_SAFE)
+    compact = ("".join(word.split()) if "\n" in word else word).rstrip("=")
     if len(compact) % 4 == 1:
         return None
-    raw = base64.b64decode(compact + "=" * (-len(compact) % 4))
+    if "-" in compact or "_" in compact:
+        compact = compact.translate(_URL_SAFE)
+    raw = binascii.a2b_base64(compact + "=" * (-len(compact) % 4))
+    if raw[:2] == b"\x1f\x8b":
+        text = _unpacked(raw)
+        return None if text is None else (text, "gzip")
     wide = raw[1::2].count(0) * 2 > len(raw) // 2 and len(raw) % 2 == 0
     encoding = "utf-16-le" if wide else "utf-8"
     try:
-        return raw.decode(encoding), encoding
+        text = raw.decode(encoding)
     except UnicodeDecodeError:
         return None
+    sure = len(compact) >= _SURE_BASE64 or (text.isascii() and _is_readable(text))
+    return (text, encoding) if sure else None
+
+
+def _is_readable(text: str) -> bool:
+    return all(c.isprintable() or c in "\t\r\n" for c in text)
+
+
+def _unpacked(raw: bytes) -> str | None:
+    """Return the text in bytes that gzip packed, or None when it is none, or too long a one."""
+    inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        plain = inflater.decompress(raw, _MOST_UNPACKED)
+        return plain.decode() if inflater.eof else None
+    except (zlib.error, UnicodeDecodeError):
+        return None
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    if encoding != "gzip":
+        return text.encode(encoding, "replace")
+    deflater = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    return deflater.compress(text.encode("utf-8", "replace")) + deflater.flush()
+
+
+def _spelled_in(items: list[Any]) -> str | None:
+    """Return the text that a list spells, one character or one byte an item, or None."""
+    if len(items) < _SHORTEST_SPELLED:
+        return None
+    if isinstance(items[0], str):
+        spells = all(isinstance(item, str) and len(item) <= 2 for item in items)
+        return "".join(items) if spells else None
+    if not all(type(item) is int and 9 <= item < 256 for item in items):
+        return None
+    try:
+        text = bytes(items).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if _is_readable(text) else None
+
+
+def _written_out(lexeme: str) -> str | None:
+    """Return the digits of a whole number written with a point or an exponent, or None."""
+    found = _EXPONENT.fullmatch(lexeme)
+    if found is None:
+        return None
+    try:
+        number = Decimal(lexeme)
+        whole = number.to_integral_value()
+    except InvalidOperation:
+        return None
+    return f"{abs(whole):f}" if whole == number else None
 
 
 def _closed(raw: bytes, like: str) -> str:
@@ -379,6 +551,10 @@ def _collect(
             edits.append(None if new == name else new)
             _collect(value, scanner, context, depth + 1, edits)
     elif isinstance(node, list):
+        if (spelled := scanner.spelled(node, key, depth)) is not None:
+            # Every leaf keeps its place: the first says it all.
+            edits += [spelled[1], *[""] * (len(node) - 1)]
+            return
         for item, context in zip(node, element_keys(node, key), strict=True):
             _collect(item, scanner, context, depth + 1, edits)
     elif not isinstance(node, bool) and node is not None:

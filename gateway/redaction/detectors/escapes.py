@@ -16,6 +16,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from gateway.redaction.spans import Span
@@ -38,22 +39,31 @@ _ESCAPE: Final = re.compile(
     # A removed or added line. A single plus before a digit may be a phone number's own.
     r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(])))"
 )
-#: An accent behind its letter (Unicode's form D), and what has no width: marks of direction, joiners,
-#: the soft hyphen.
+#: An accent or underline behind its letter (Unicode's form D), and what has no width: marks of
+#: direction, joiners, the soft hyphen.
 _APART: Final = (
-    r"[^\W\d_][\u0300-\u036f]{1,3}"
-    "|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+    r"[^\W_][\u0300-\u034e\u0350-\u036f]{1,3}"
+    "|[\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e007f]"
 )
 _ANY_APART: Final = re.compile(_APART)
-_ESCAPE_OR_APART: Final = re.compile(rf"{_ESCAPE.pattern}|(?P<apart>{_APART})")
-#: Characters read as another one: blanks and dashes of typesetters, wide forms (U+FF01 to U+FF5E),
-#: the digits of Arabic, Persian and Devanagari.
+#: Signs and ends of lines of a mail (RFC 2045 section 6.7). Elsewhere `=45` begins a number.
+_PRINTABLE: Final = r"(?P<soft>=\r?\n)|=(?P<quoted>0[9AD]|2[0-9A-F]|3[A-F]|40|5[B-F]|6[0]|7[B-E])"
+_IS_MAIL: Final = re.compile(r"quoted-printable", re.IGNORECASE)
+#: The zeros of the scripts that have digits of their own, and those of mathematics.
+_ZEROS: Final = (
+    0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50,
+    0xED0, 0xF20, 0x1040, 0x17E0, 0x1810, 0x1D7CE, 0x1D7D8, 0x1D7E2, 0x1D7EC, 0x1D7F6,
+)  # fmt: skip
+#: Characters read as another one: blanks and dashes of typesetters, wide and small forms (U+FF01 to
+#: U+FF5E), digits of every script.
 _ALIKE: Final = {
-    **{ord(c): " " for c in "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-       "\u202f\u205f\u3000"},
+    **{ord(c): " " for c in "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+       "\u200a\u202f\u205f\u3000"},
     **{ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"},
     **{0xFF01 + i: chr(0x21 + i) for i in range(94)},
-    **{zero + i: str(i) for zero in (0x660, 0x6F0, 0x966) for i in range(10)},
+    0xFE6B: "@", 0xFE52: ".", 0xFE55: ":", 0xFE62: "+", 0xFE63: "-", 0x2024: ".",
+    **{zero + i: str(i) for zero in _ZEROS for i in range(10)},
 }  # fmt: skip
 _ANY_ALIKE: Final = re.compile(f"[{''.join(map(chr, _ALIKE))}]")
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " ", "v": " "}
@@ -87,7 +97,7 @@ _NAMES: Final = {
     "NewLine": "\n",
 }
 #: What a reader does not see at all.
-_UNSEEN: Final = frozenset({"color", "open", "diff"})
+_UNSEEN: Final = frozenset({"color", "open", "diff", "soft"})
 #: What a number in italics consists of, from its first underscore to its last.
 _EMPHASIZED: Final = re.compile(r"[0-9A-Fa-f+().,:/ \u00a0\-]{3,60}")
 
@@ -121,12 +131,12 @@ class Reading:
 
 def read_through(text: str) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
-    escape = _ESCAPE
-    alike = False
+    alike = apart = False
     if not text.isascii():
         alike = _ANY_ALIKE.search(text) is not None
         text = text.translate(_ALIKE) if alike else text
-        escape = _ESCAPE_OR_APART if _ANY_APART.search(text) else _ESCAPE
+        apart = _ANY_APART.search(text) is not None
+    escape = _escape(apart, "=" in text and _IS_MAIL.search(text) is not None)
     parts: list[str] = []
     ends: list[int] = []
     shifts: list[int] = []
@@ -156,10 +166,23 @@ def read_through(text: str) -> Reading | None:
     return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
 
 
+@cache
+def _escape(apart: bool, mail: bool) -> re.Pattern[str]:
+    """Return what is read in a text with characters of no width, in a mail, in any other."""
+    more = (rf"|(?P<apart>{_APART})" if apart else "") + (f"|{_PRINTABLE}" if mail else "")
+    return (
+        re.compile(_ESCAPE.pattern.replace(r"(?=[\x1b\\%&_+\-])", "", 1) + more)
+        if more
+        else _ESCAPE
+    )
+
+
 def _decoded(found: re.Match[str]) -> str | None:
     if found.lastgroup == "apart":
         whole = unicodedata.normalize("NFC", found.group())
-        return "" if len(found.group()) == 1 else whole if len(whole) == 1 else None
+        return "" if len(found.group()) == 1 else whole[0]
+    if found.lastgroup == "quoted":
+        return chr(int(found["quoted"], 16))
     if found.lastgroup in _UNSEEN or found.lastgroup == "close":
         return ""
     if letter := found["letter"]:
