@@ -15,9 +15,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from bench_peers import family, memory_mb
+from bench_table import Row, show
+from coding_session import bodies
 from gateway_harness import Gateway, Provider, Seen, running
-from rich.console import Console
-from rich.table import Table
 
 pytestmark = pytest.mark.bench
 
@@ -25,6 +26,11 @@ pytestmark = pytest.mark.bench
 DECK_LIMIT_MS = 500.0
 #: Our own bar for health while 16 large requests are scanned, in ms.
 OWN_LIMIT_MS = 50.0
+
+#: Bar for the loop's lag with four sessions, 99th percentile, in ms.
+LAG_LIMIT_MS = 10.0
+#: All copies of a large body in all processes at once, as a multiple of the body.
+LARGE_LIMIT = 12.0
 
 PROSE = (
     "The service reads the queue in order and writes one row for each message it accepted. "
@@ -84,6 +90,14 @@ async def at_once(request: web.Request, seen: Seen) -> web.StreamResponse:
     return web.Response(body=b'{"type": "message", "content": []}', content_type="application/json")
 
 
+async def probe(session: aiohttp.ClientSession, gateway: Gateway) -> float:
+    """The time of a request that the gateway answers without any work."""
+    began = time.perf_counter()
+    async with session.get(f"{gateway.url}/healthz") as answer:
+        await answer.read()
+    return (time.perf_counter() - began) * 1000
+
+
 async def scrape(session: aiohttp.ClientSession, gateway: Gateway) -> float:
     began = time.perf_counter()
     async with session.get(f"{gateway.url}/metrics") as answer:
@@ -98,9 +112,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 async def test_what_the_gateway_adds_to_a_call(gateway: Gateway, provider: Provider) -> None:
-    table = Table(title="one call, p50 in ms")
-    for column in ("body", "calls", "provider alone", "through the gateway", "added", "repeated"):
-        table.add_column(column, justify="right")
+    rows: list[Row] = []
     async with aiohttp.ClientSession() as session:
         for size, count in ((2_000, 100), (500_000, 8)):
             alone, through, repeated = [], [], []
@@ -111,15 +123,12 @@ async def test_what_the_gateway_adds_to_a_call(gateway: Gateway, provider: Provi
                 repeated.append(await call(session, gateway.url, raw))
                 provider.seen.clear()
             figures = [quantile(values, 0.5) for values in (alone, through, repeated)]
-            table.add_row(
-                f"{size:,} B",
-                str(count),
-                f"{figures[0]:.2f}",
-                f"{figures[1]:.2f}",
-                f"{figures[1] - figures[0]:.2f}",
-                f"+{figures[2] - figures[0]:.2f}",
+            beside = f"provider alone {figures[0]:.2f} ms"
+            rows += (
+                Row(f"new, {size:,} bytes", figures[1] - figures[0], "ms", beside=beside),
+                Row(f"the same again, {size:,} bytes", figures[2] - figures[0], "ms"),
             )
-    Console(width=100).print(table)
+    show("added to one call, p50", rows)
 
 
 async def test_health_while_sixteen_large_bodies_are_scanned(
@@ -136,20 +145,90 @@ async def test_health_while_sixteen_large_bodies_are_scanned(
             await asyncio.sleep(0.02)
         took = [await one for one in calls]
     provider.seen.clear()
-    table = Table(title=f"/metrics in ms while 16 bodies of 2 MB are scanned ({len(busy)} scrapes)")
-    for column in ("", "p50", "p99", "worst", "worst / deck's 500 ms", "worst / our 50 ms"):
-        table.add_column(column, justify="right")
-    for name, values in (("idle", idle), ("scanning", busy)):
-        worst = max(values)
-        table.add_row(
-            name,
-            f"{quantile(values, 0.5):.1f}",
-            f"{quantile(values, 0.99):.1f}",
-            f"{worst:.1f}",
-            f"{worst / DECK_LIMIT_MS:.2f}",
-            f"{worst / OWN_LIMIT_MS:.2f}",
-        )
-    console = Console(width=100)
-    console.print(table)
     rate = 16 * 2.0 / (max(took) / 1000)
-    console.print(f"scanned and forwarded: {rate:.1f} MB/s with 2 workers")
+    show(
+        f"/metrics while 16 bodies of 2 MB are scanned ({len(busy)} scrapes)",
+        (
+            Row("idle, p50", quantile(idle, 0.5), "ms"),
+            Row("scanning, p50", quantile(busy, 0.5), "ms"),
+            Row("scanning, p99", quantile(busy, 0.99), "ms"),
+            Row(
+                "scanning, worst",
+                max(busy),
+                "ms",
+                OWN_LIMIT_MS,
+                beside=f"decks stop all work at {DECK_LIMIT_MS:.0f} ms; {rate:.1f} MB/s scanned",
+            ),
+        ),
+    )
+
+
+async def test_how_long_the_loop_is_held_by_four_sessions(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """What a tiny request waits for: the loop, and this client's own share of the cores."""
+    provider.script = at_once
+    bodies_of = [bodies(30, salt=f"lag{n} ", start=200_000) for n in range(4)]
+    async with aiohttp.ClientSession() as session:
+
+        async def work(sent: list[bytes]) -> None:
+            for raw in sent:
+                await call(session, gateway.url, raw)
+
+        idle = [await probe(session, gateway) for _ in range(200)]
+        sessions = [asyncio.ensure_future(work(sent)) for sent in bodies_of]
+        busy = []
+        while not all(one.done() for one in sessions):
+            busy.append(await probe(session, gateway))
+            await asyncio.sleep(0.005)
+        for one in sessions:
+            await one
+    provider.seen.clear()
+    lag = quantile(busy, 0.99) - quantile(idle, 0.5)
+    show(
+        f"the gateway's loop while four sessions work at once ({len(busy)} probes)",
+        (
+            Row("idle probe, p50", quantile(idle, 0.5), "ms"),
+            Row("idle probe, p99", quantile(idle, 0.99), "ms"),
+            Row("waited longer than idle, p50", quantile(busy, 0.5) - quantile(idle, 0.5), "ms"),
+            Row("waited longer than idle, p99", lag, "ms", LAG_LIMIT_MS),
+        ),
+    )
+
+
+async def test_memory_with_bodies_of_64_megabytes(gateway: Gateway, provider: Provider) -> None:
+    provider.script = at_once
+    assert gateway.process is not None
+    pids = family(gateway.process.pid)
+    before = sum(memory_mb(pid)[1] for pid in pids)
+    highest = before
+    raw = large_body(62_000_000)
+    async with aiohttp.ClientSession() as session:
+        calls = [asyncio.ensure_future(call(session, gateway.url, raw)) for _ in range(2)]
+        while not all(one.done() for one in calls):
+            highest = max(highest, sum(memory_mb(pid)[1] for pid in pids))
+            await asyncio.sleep(0.1)
+        took = [await one for one in calls]
+    provider.seen.clear()
+    after = sum(memory_mb(pid)[1] for pid in pids)
+    size = 2 * len(raw) / 1e6
+    show(
+        f"two bodies of {len(raw) / 1e6:.0f} MB at once ({max(took) / 1000:.1f} s)",
+        (
+            Row("before", before, "MB"),
+            Row("at most", highest, "MB"),
+            Row("at most, times what was sent", (highest - before) / size, "x", LARGE_LIMIT),
+            Row("afterwards", after, "MB"),
+        ),
+    )
+
+
+def large_body(size: int) -> bytes:
+    """One message whose text repeats, so that the memory is measured and not the rules."""
+    text = PROSE * (size // len(PROSE))
+    document = {
+        "model": "claude-test-1",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": text}],
+    }
+    return json.dumps(document).encode()

