@@ -164,6 +164,54 @@ def test_lines_of_an_answer_are_restored_as_the_json_they_are() -> None:
     assert third == '{"y": 1}'
 
 
+@pytest.mark.parametrize("media_type", ["application/json", "application/jsonl", "text/plain"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_stored_document_keeps_its_spelling(media_type: str, indent: int | None) -> None:
+    redactor = FakeRedactor()
+    token = redactor.token('a"b\\n')
+    written = json.dumps(
+        {"x": f"<{token}>", "n": 1.50, "é": [json.dumps({"y": token})]}, indent=indent
+    )
+    text = f"{written}\r\n" + ("" if indent else f"{written}\n")
+    answer = wire.get("openai.stored").restore_body(
+        text.encode(), media_type, restoring(redactor.originals)
+    )
+    once = json.dumps('a"b\\n')[1:-1]
+    twice = json.dumps(once)[1:-1]
+    assert answer.body.decode() == text.replace(f"<{token}>", f"<{once}>").replace(token, twice)
+
+
+def test_answers_in_the_output_of_a_batch_keep_a_models_thoughts() -> None:
+    redactor = FakeRedactor()
+    token = redactor.token('a"b')
+    arguments = json.dumps({"to": token})
+    tool = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    chat = {"reasoning_content": token, "content": token, "tool_calls": [tool]}
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": token}]}
+    call = {"type": "function_call", "arguments": arguments}
+    bodies = [
+        {"object": "chat.completion", "choices": [{"index": 0, "message": chat}]},
+        {"object": "response", "output": [thought, call]},
+        {"object": "later", "text": token},
+        {"object": ["odd"], "text": token},
+    ]
+    lines = [
+        json.dumps({"custom_id": token, "response": {"status_code": 200, "body": body}})
+        for body in bodies
+    ]
+    restored = restore_lines("\n".join(lines), restoring(redactor.originals)).split("\n")
+    found = [json.loads(line) for line in restored]
+    assert {line["custom_id"] for line in found} == {'a"b'}
+    first, second, *others = [line["response"]["body"] for line in found]
+    message = first["choices"][0]["message"]
+    assert message["reasoning_content"] == token
+    assert message["content"] == 'a"b'
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"to": 'a"b'}
+    assert second["output"][0] == thought
+    assert json.loads(second["output"][1]["arguments"]) == {"to": 'a"b'}
+    assert [body["text"] for body in others] == ['a"b', 'a"b']
+
+
 def test_a_call_without_a_body_has_none() -> None:
     stored = wire.get("openai.stored")
     reading = Reading(FakeRedactor())

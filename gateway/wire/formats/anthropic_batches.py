@@ -18,7 +18,7 @@ from gateway.wire.base import WireRefused, ignore_signed
 from gateway.wire.body import FREE, JSON, BodilessFormat, Call, JsonFormat, WholeAnswer
 from gateway.wire.errors import Family
 from gateway.wire.formats.anthropic import AnthropicMessages, AnthropicWalk, restore_node
-from gateway.wire.strictjson import dumps, loads
+from gateway.wire.strictjson import read_answer, write_answer
 
 _BATCHES: Final = "/v1/messages/batches"
 _BATCH: Final = f"{_BATCHES}/{{batch}}"
@@ -128,25 +128,25 @@ class BatchResults(BodilessFormat):
     def _error_or_nothing(self, data: bytes, restore: Callable[[str], str]) -> WholeAnswer | None:
         """Return an error document, which may be written over many lines, restored."""
         try:
-            document = loads(data)
+            document = read_answer(data)
         except WireRefused:
             return None
         if isinstance(document, dict) and "custom_id" in document:
             return None
-        return WholeAnswer(dumps(restore_node(document, restore)))
+        return WholeAnswer(write_answer(restore_node(document, restore)))
 
     def _line(
         self, line: bytes, restore: Callable[[str], str], signed: Callable[[str, str], None]
     ) -> bytes:
         if not line.strip():
             return line
-        document = loads(line)
+        document = read_answer(line)
         for text, signature in _signed_texts(document):
             signed(text, signature)
         restored = restore_node(document, restore)
         if restored == document:
             return line
-        return dumps(restored) + (b"\r" if line.endswith(b"\r") else b"")
+        return write_answer(restored) + (b"\r" if line.endswith(b"\r") else b"")
 
 
 def _signed_texts(line: Any) -> Iterator[tuple[str, str]]:

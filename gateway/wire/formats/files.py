@@ -17,7 +17,6 @@ from gateway.wire.base import Location, WireRefused, ignore_signed, words
 from gateway.wire.body import (
     ANYTHING,
     FREE,
-    JSON,
     BodilessFormat,
     Call,
     JsonFormat,
@@ -28,8 +27,8 @@ from gateway.wire.body import (
 from gateway.wire.errors import Family
 from gateway.wire.multipart import FORM, Part, read_form, write_form
 from gateway.wire.schema import Reading, Schema, SchemaWalk, as_text
-from gateway.wire.strictjson import dumps, loads
-from gateway.wire.walk import restore_free
+from gateway.wire.strictjson import dumps, loads, read_answer, write_answer
+from gateway.wire.walk import restore_free, restore_string
 
 #: Fields of a form that hold words of the API.
 _PURPOSES: Final = words(
@@ -125,7 +124,7 @@ class Upload(WireFormat):
         signed: Callable[[str, str], None] = ignore_signed,
     ) -> WholeAnswer:
         """Restore the description of the file."""
-        return WholeAnswer(dumps(restore_free(loads(data), restore)))
+        return WholeAnswer(write_answer(restore_free(read_answer(data), restore)))
 
     def new_stream(self, *_args: Any, **_named: Any) -> Any:
         """Refuse: no answer to an upload is a stream."""
@@ -149,8 +148,6 @@ class Stored(BodilessFormat):
         signed: Callable[[str, str], None] = ignore_signed,
     ) -> WholeAnswer:
         """Restore a document, lines of documents, or a text; other bytes are the client's own."""
-        if media_type == JSON:
-            return WholeAnswer(dumps(restore_free(loads(data), restore)))
         decoded = as_text(data, media_type)
         if decoded is None:
             return WholeAnswer(data)
@@ -159,18 +156,37 @@ class Stored(BodilessFormat):
 
 
 def restore_lines(text: str, restore: Callable[[str], str]) -> str:
-    """Return text restored, each line that is a JSON document as one."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines):
-        try:
-            document = loads(line.encode())
-        except WireRefused:
-            lines[number] = restore(line)
-            continue
-        restored = restore_free(document, restore)
-        if restored != document:
-            lines[number] = dumps(restored).decode()
-    return "\n".join(lines)
+    """Return text restored: a JSON document, or lines some of which may be one, stay valid."""
+    if _document(text) is not None:
+        return _restored_line(text, restore)
+    return "\n".join(_restored_line(line, restore) for line in text.split("\n"))
+
+
+def _restored_line(text: str, restore: Callable[[str], str]) -> str:
+    """Return a text restored. The answer in a line of a batch's output is restored by the format
+    of its call, which leaves a model's thoughts alone; all else keeps its spelling."""
+    document = _document(text) if '"response"' in text else None
+    if not isinstance(document, dict):
+        return restore_string(text, restore)
+    response = document.get("response")
+    body = response.get("body") if isinstance(response, dict) else None
+    kind = body.get("object") if isinstance(body, dict) else None
+    format_ = wire.get(_ANSWERS[kind]) if isinstance(kind, str) and kind in _ANSWERS else None
+    if not isinstance(response, dict) or not isinstance(format_, JsonFormat):
+        return restore_string(text, restore)
+    rest = restore_free({**document, "response": {**response, "body": None}}, restore)
+    rest["response"]["body"] = format_.restore_response(body, restore)
+    return text if rest == document else write_answer(rest).decode() + text[len(text.rstrip()) :]
+
+
+def _document(text: str) -> Any:
+    """Return the JSON object or list a text is, or None."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return read_answer(text.encode())
+    except WireRefused:
+        return None
 
 
 def _media(declared: str) -> str:
@@ -237,6 +253,13 @@ def _format_of(document: Any) -> JsonFormat | None:
             return format_
     return None
 
+
+#: Formats of the answers in a batch's output, by what these call themselves.
+_ANSWERS: Final = {
+    "chat.completion": "openai.chat",
+    "response": "openai.responses",
+    "text_completion": "openai.completions",
+}
 
 _PAGES: Final = {
     "limit": r"\d{1,5}",
