@@ -6,17 +6,18 @@ import base64
 import gzip
 import json
 import quopri
-import textwrap
 import unicodedata
 from pathlib import Path
 
 import pytest
 from wire_fakes import FakeRedactor, NamingRedactor, token_of
 
+from gateway.redaction.detectors import escapes
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.policy import load_policy
 from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer
+from gateway.wire import walk
 from gateway.wire.strictjson import Number
 from gateway.wire.walk import Scanner
 
@@ -178,6 +179,6 @@ def test_signs_that_look_like_the_at_sign_are_one(sign: str) -> None:
 
 
 def test_real_code_keeps_every_byte() -> None:
-    source = Path(textwrap.__file__).read_text() + Path(base64.__file__).read_text()
+    source = Path(walk.__file__).read_text() + Path(escapes.__file__).read_text()
     assert Scanner(FakeRedactor()).string(source) == source
     assert Scanner(engine()).string(source) == source
