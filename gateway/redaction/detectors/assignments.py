@@ -20,7 +20,7 @@ from gateway.redaction.detectors.names import (
     name_start,
     places,
 )
-from gateway.redaction.detectors.styles import FIELD_REACH, read, style_of
+from gateway.redaction.detectors.styles import FIELD_REACH, escaped_end, read, style_of
 from gateway.redaction.detectors.values import (
     GLANCE,
     JUDGED,
@@ -33,6 +33,7 @@ from gateway.redaction.detectors.values import (
     is_chosen,
     is_generated,
     is_random,
+    is_worded,
     spoken_word,
 )
 from gateway.redaction.spans import Span
@@ -49,16 +50,16 @@ _WRAPPERS: Final = (
 )
 #: From the end of the name to its value.
 _GLUE: Final = re.compile(
-    r"(?P<close>\\{0,7}[\"'`])?\]?[ \t]{0,20}(?:"
+    r"(?P<close>\\{0,7}[\"'`]|[*_]{2}(?=[ \t]?[:=])|\}(?=[ \t]*=[ \t]*[\"']))?\]?[ \t]{0,20}(?:"
     r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|(?P<arg>[ \t]))"
     r"[ \t]{0,20}(?:!!(?:str|binary)[ \t]{1,4}|&[\w-]{1,30}[ \t]{1,4}){0,2}"
-    r"(?:[|>][+-]?\d?[ \t]{0,4}\r?\n[ \t]{1,20})?"
+    r"(?:[|>][+-]?\d?[ \t]{0,4}(?:\r?\n|(?:\\{1,7}r)?\\{1,7}n)[ \t]{1,20})?"
     rf"(?:{_WRAPPERS}(?=\\{{0,7}}[\"'`]))?"
     r"(?P<prefix>[rRbBuU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
 )
 #: The same with a type between: `name: str = "…"`, `name string = "…"`, `name { get; set; } = "…"`.
 _TYPED: Final = re.compile(
-    r"(?::[ \t]{0,4}[&A-Za-z_][\w\[\]., |&'<>]{0,40}|[ \t]{1,4}[Ss]tring|\[\d{0,5}\]|"
+    r"(?::[ \t]{0,4}[&A-Za-z_][\w\[\]., |&'<>]{0,40}|[ \t]{1,4}(?:[Aa]s )?[Ss]tring|\[\d{0,5}\]|"
     r"[ \t]{0,4}\{ ?get;[ a-z;]{0,20}\})[ \t]{0,4}:?=[ \t]{0,4}(?P<quote>[\"'])"
 )
 #: `name: DB_PASSWORD` and `value: …` as a pair, as container and pipeline files write them.
@@ -101,6 +102,8 @@ _SPOKEN: Final = re.compile(
 )
 #: A value that was replaced before ends where its token does.
 _UNQUOTED: Final = re.compile(rf"[^\s\"'`,;<>(){{}}\[\]|{HIDDEN}]{{1,4096}}")
+#: An escape, or a quotation mark of a page's source: other rules read through them.
+_NO_VALUE: Final = re.compile(r"\\|&(?:[a-z]{2,5}|#[xX]?\w{2,4});")
 _REST_OF_LINE: Final = re.compile(r"[^\r\n]{1,4096}")
 _MACHINE_REACH: Final = 160
 _SETTER_REACH: Final = 24
@@ -131,6 +134,8 @@ class Assignments:
             if at < done:
                 continue
             start = name_start(text, at)
+            if text[start - 1 : start] == "\\" and text[start] in "nrt" and start + 1 < at + 1:
+                start += 1  # an escaped line end touches the name
             name = NAME.match(text, start)
             if name is None:  # the end of a very long word
                 continue
@@ -201,6 +206,8 @@ class Assignments:
         if close is None:
             return None
         value = text[at:close]
+        if value[:1] in _AFTER_STRING and _ends_string(text, at - len(quote), quote):
+            return None  # `print("Password:", end=" ")`
         if quote == "`" and " " in value and text[at - 2 : at - 1] == "=":
             return None  # a command's output
         if not self._judge.is_secret(name, value, quoted=True):
@@ -260,8 +267,12 @@ class Assignments:
     def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
         if text.startswith("://", start - 3) and start > 2:
             return None  # the user of an address: the password is another rule's business
-        if text[at : at + 1] == "\\" or PLACEHOLDER.match(text, at, at + GLANCE):
+        if text[at : at + 1] in ("\\", "&") and _NO_VALUE.match(text, at):
             return None
+        if PLACEHOLDER.match(text, at, at + GLANCE):
+            return None
+        if text[start - 1 : start] == "$" and text[at - 1] == " " and op == "=":
+            return None  # `$password = Read-Host`: where texts are always quoted
         style = style_of(text, name, start, at, op)
         glued = text[at - 1 : at] not in (" ", "\t")
         if style == "open" and text[at : at + 1] == "{":  # `Pwd={…}` of ODBC
@@ -270,7 +281,8 @@ class Assignments:
                 return _trimmed(text, at + 1, braced, "unquoted")
             return None
         shape = {"line": _REST_OF_LINE, "open": OPEN_VALUE}.get(style, _UNQUOTED)
-        match = shape.match(text, at, at + JUDGED)  # judged by its beginning, read on below
+        stop = escaped_end(text, start, at, style)
+        match = shape.match(text, at, min(stop, at + JUDGED))  # judged by its beginning
         if match is None:
             return None
         value = read(match, style, whole=name.isupper() and op == "=" and glued)
@@ -283,7 +295,7 @@ class Assignments:
             and not _is_plain_argument(text, start, name, value)
         ):
             return None  # `the --password option`
-        after = text[at + len(value) : at + len(value) + 1]
+        after = "" if at + len(value) == stop else text[at + len(value) : at + len(value) + 1]
         if not value or (
             style != "open" and _is_variable(name, value, after, glued=glued and op == "=")
         ):
@@ -299,7 +311,9 @@ class Assignments:
         if not self._judge.is_secret(name, value, quoted=False, strict=strict, data=data):
             return None
         end = at + len(value)
-        rest = shape.match(text, end) if len(value) >= JUDGED else None
+        rest = None
+        if len(value) >= JUDGED:
+            rest = shape.match(text, end, escaped_end(text, start, end, style))
         return _trimmed(text, at, rest.end() if rest else end, "unquoted")
 
 
@@ -351,6 +365,19 @@ def _inside_element(text: str, end: int, start: int) -> int | None:
     return element.end() if element else None
 
 
+#: What follows a string in source code, and begins no password.
+_AFTER_STRING: Final = frozenset(",)+")
+
+
+def _ends_string(text: str, at: int, quote: str) -> bool:
+    """Whether the quotation mark at `at` is the second of its line rather than the first."""
+    floor = max(0, at - FIELD_REACH)
+    line = text.rfind("\n", floor, at) + 1
+    if floor and not line:  # a program without lines
+        return text[at - 1 : at] == ":"
+    return text.count(quote, line, at) % 2 == 1
+
+
 def _closing(text: str, at: int, quote: str) -> int | None:
     """Where the quotation that began before `at` ends, on the same line for short quotes."""
     limit = at + VALUE_MAX
@@ -389,6 +416,8 @@ def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
     if after in (",", ")") and _TYPE_NAME.fullmatch(value) and not PASSWORD.search(name):
         return True
     if not _NAME_ONLY.fullmatch(value):
+        return False
+    if _ends_line(after) and PASSWORD.search(name) and (is_worded(value) or is_random(value)):
         return False
     if not glued:
         if name.isupper() and value.islower():

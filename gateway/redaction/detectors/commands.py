@@ -116,6 +116,10 @@ _PROGRAMS: Final = {
         rf"smbclient{_ARGS} -U ?[\"']?[\w.\\/@-]{{1,64}}%(?P<value>[^\s\"']{{4,128}})"
     ),
     "net use": re.compile(rf"net use{_ARGS} /user:\S{{1,64}} {_PW}", re.IGNORECASE),
+    "net use ": re.compile(
+        r"net use \S{1,80} \S{1,160} [\"']?(?P<value>(?!/)[^\s\"'|;]{4,128})[\"']? /user:",
+        re.IGNORECASE,
+    ),
     "ldapsearch": re.compile(rf"ldapsearch{_ARGS} -w ?{_PW}"),
     "openssl": re.compile(rf"openssl{_ARGS} -pass(?:in|out)? pass:(?P<value>[^\s\"']{{4,128}})"),
     "zip ": re.compile(rf"zip{_ARGS} -P ?{_PW}"),
@@ -174,7 +178,8 @@ def commands(source: Source, judge: Judge) -> Iterator[Span]:
         if (
             len(value) >= SHORTEST
             and not judge.is_placeholder("", value)
-            and value[0] not in "$([{<%-"
+            and value[0] not in "$([{<-"
+            and not (value[0] == "%" and value[-1] == "%")
             and value.lower() not in CONSTANTS
         ):
             yield Span(match.start(part), match.end(part), "SECRET", 0.8, "command")

@@ -23,7 +23,7 @@ _END: Final = re.compile(
 )
 
 #: A line break as text holds it: real, or written as an escape in source code and JSON.
-_BREAK: Final = r"(?:\\+r)?(?:\\+n|\r?\n|\r)"
+_BREAK: Final = r"(?:(?:\\+r)?(?:\\+n|\r?\n|\r)|<br ?/?>(?:\r?\n)?)"
 #: What stands before a line: indentation, quote and comment signs, string concatenation.
 #: Or the line's number, as tools that show files print it.
 _NUMBER: Final = r"[ \t]{0,8}+\d{1,6}(?:[\t→|:]|[ ]{1,3}\|?)[ \t]{0,40}+"
@@ -51,7 +51,18 @@ _TAIL_REACH: Final = 4096
 _MATERIAL_LEAST: Final = 16
 _LINES_MOST: Final = 400
 
-_PUTTY: Final = re.compile(r"Private-Lines: \d{1,4}((?:\r?\n[A-Za-z0-9+/=]{4,80}){1,200})")
+_PUTTY: Final = re.compile(r"Private-Lines: \d{1,4}((?:\r?\n[A-Za-z0-9+/=]{4,80}(?=\s|\Z)){1,200})")
+
+
+#: The members of a JSON web key that make it a private one (RFC 7518), and how far from `kty` they
+#: may be.
+_KTY: Final = re.compile(r"(?P<q>\\{0,7}[\"'])kty(?P=q)[ \t]{0,4}:")
+_MEMBER: Final = re.compile(
+    r"(?P<q>\\{0,7}[\"'])(?:d|p|q|dp|dq|qi|k)(?P=q)[ \t]{0,4}:[ \t]{0,4}"
+    r"(?P=q)(?P<value>[\w-]{16,1400})(?P=q)",
+    re.ASCII,
+)
+_KEY_REACH: Final = 5000
 
 
 class PrivateKeyRule(Rule):
@@ -61,7 +72,7 @@ class PrivateKeyRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: "))
+        return Triggers(literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: ", "kty"))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every BEGIN, before every END that has none, and at PuTTY's lines."""
@@ -76,9 +87,28 @@ class PrivateKeyRule(Rule):
                     done = end
                     yield Span(begin.start(), end, "PRIVATEKEY", 1.0, "pem")
             yield from _tails(text, done)
+        if "kty" in text:
+            yield from _members(text)
         if "Private-Lines: " in text:
             for match in _PUTTY.finditer(text):
                 yield Span(match.start(1), match.end(1), "PRIVATEKEY", 1.0, "putty")
+
+
+def _members(text: str) -> Iterator[Span]:
+    """The private members of JSON web keys."""
+    done = 0
+    for kty in _KTY.finditer(text):
+        start, end = _object_around(text, kty.start(), max(done, kty.start() - _KEY_REACH))
+        for member in _MEMBER.finditer(text, start, end):
+            yield Span(member.start("value"), member.end("value"), "PRIVATEKEY", 0.95, "jwk")
+        done = max(done, end)
+
+
+def _object_around(text: str, at: int, floor: int) -> tuple[int, int]:
+    end = text.find("}", at, at + _KEY_REACH)
+    return max(floor, text.rfind("{", floor, at)), end if end >= 0 else min(
+        len(text), at + _KEY_REACH
+    )
 
 
 def _end_of_key(text: str, at: int) -> int | None:

@@ -24,8 +24,9 @@ HINTS: Final = (
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
-    r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t]))|psk(?![a-z])|"
-    r"(?<![a-z])pw(?=[\"'`\]]{0,2}[ \t]{0,3}[:=,])|"
+    r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t])|(?<=[_.\-]pass)(?=[\r\n]))|psk(?![a-z])|"
+    r"(?:(?<![a-z])|(?<=root)|(?<=bind)|(?<=user)|(?<=admin)|(?<=db))"
+    r"pw(?=[\"'`\]]{0,2}[ \t]{0,12}[:=,|?])|"
     r"presharedkey|(?<![a-z])privatekey(?= =)"
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
@@ -44,14 +45,15 @@ CAPITAL_NAME: Final = re.compile(
 )
 #: The word for a password at the end of a name: any value will do, also a short or plain one.
 PASSWORD: Final = re.compile(
-    r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-])(?:psk|pw)|^_auth|senha|"
+    r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-]|root|bind|user|admin|db)(?:psk|pw)|^_auth|senha|"
     r"contrasena|wachtwoord|haslo|heslo|salasana|losenord|adgangskode|mot_?de_?passe|passord)"
-    r"(?:_?\d{1,3}|[_.\-](?:plain|raw|old|new|default|value|prod|dev|staging|test|live))?\Z",
+    r"(?:_?\d{1,3}|[_.\-](?:plain|raw|old|new|default|value|prod|dev|staging|test|live|"
+    r"db|root|admin|mysql|postgres|redis|smtp|ftp|main))?\Z",
     re.IGNORECASE,
 )
 #: The whole name, right to left: what it must end in.
 _SECRET_NAME: Final = re.compile(
-    r"(?:(?:^|[_.\-]|key|store|user|smtp|mail|db|root|admin|mysql|pg)pass|(?:^|[_.\-])(?:psk|pw)|"
+    r"(?:(?:^|[_.\-]|key|store|user|smtp|mail|db|root|admin|mysql|pg)pass|(?:^|[_.\-]|root|bind|user|admin|db)(?:psk|pw)|"
     r"passwort|kennwort|senha|contrasena|wachtwoord|haslo|heslo|salasana|losenord|adgangskode|passord|"
     r"mot_?de_?passe|(?:secure_)?(?:auth|logged_in|nonce)_salt|preshared_?key|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
@@ -60,7 +62,8 @@ _SECRET_NAME: Final = re.compile(
     r"access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
-    r"current|primary|secondary|default|id|base))?\Z",
+    r"current|primary|secondary|default|id|base|"
+    r"db|root|admin|mysql|postgres|redis|smtp|ftp|main))?\Z",
     re.IGNORECASE,
 )
 #: Names that end like one and are none.
@@ -72,6 +75,19 @@ _NOT_A_SECRET: Final = re.compile(
     r"public[_.\-]?key|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
     re.IGNORECASE,
 )
+#: Words for a password where people of the regions we know write to each other.
+PASSWORD_WORDS: Final = (
+    "password", "wpa key", "wpa2 key", "wifi key", "wi-fi key", "pre-shared key", "passphrase",
+    "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd", "passwort", "kennwort",
+    "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès", "contraseña",
+    "contrasena", "clave", "senha", "palavra-passe", "palavra passe", "parola d'ordine", "parola",
+    "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord", "lösenordet", "salasana",
+    "salasanan", "adgangskode", "adgangskoden", "passord", "passordet", "kodeord", "kodeordet",
+    "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo", "parool", "salasõna",
+    "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης", "κωδικό πρόσβασης",
+    "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка", "pasfhocal",
+    "lykilorð",
+)  # fmt: skip
 #: Longer words are no names; reading on in them would cost time for every hint they hold.
 NAME_MAX: Final = 100
 NAME: Final = re.compile(rf"[\w.\-]{{1,{2 * NAME_MAX}}}", re.ASCII)

@@ -1,5 +1,5 @@
-"""The shapes of keys that say whose they are, as the providers document or print them, and of stored
-password hashes, which say how they were made.
+"""The shapes of keys that say whose they are, as the providers document or print them, of stored
+password hashes, which say how they were made, and of private keys without their armor lines.
 
 One row is a provider and a shape; where only a part of the shape is the secret, that part is the
 group `key`. How they are searched is the business of `providers`, the only reader.
@@ -289,7 +289,7 @@ KEYS: Final[tuple[tuple[str, str], ...]] = (
     ("teamcity", r"eyJ0eXAiOiAiVENWMiJ9\.[\w-]{18,60}\.[\w-]{48,70}"),
     ("azure-config", r"Endpoint=https://[\w.-]{1,80};Id=[^;\s]{8,60};Secret=(?P<key>[A-Za-z0-9+/]{36,90}={0,2})"),
     ("google-chat", r'''chat\.googleapis\.com/v1/spaces/[\w-]{4,40}/messages\?[^\s"']{0,80}token=(?P<key>[\w%-]{20,120})'''),
-    ("discord", r"[MNO][DTjz][AEIMQUYcgk][wxyz0-5][A-Za-z0-9_-]{18,26}\.[\w-]{6}\.[\w-]{27,40}"),
+    ("discord", r"[MNO][DTjz][A-Za-z0-9][A-Za-z0-9_-]{19,27}\.[\w-]{6}\.[\w-]{27,40}"),
     ("discord", r"mfa\.[\w-]{84}"),
     ("sidekiq", r"//(?P<key>[0-9a-f]{8}:[0-9a-f]{8})@(?:gems|enterprise)\.contribsys\.com"),
     ("convex", r"(?:prod|dev|preview):[a-z]{3,12}-[a-z]{3,12}-\d{1,4}\|[A-Za-z0-9+/=]{40,200}"),
@@ -313,4 +313,20 @@ HASHES: Final[tuple[tuple[str, str], ...]] = (
     ("werkzeug-hash", r"(?:pbkdf2:sha(?:1|256|512)|scrypt)(?::\d{1,8}){1,3}\$[A-Za-z0-9./]{4,40}\$[0-9a-f]{32,256}"),
     ("ldap-hash", r"\{S?(?:SHA|MD5)(?:256|384|512)?\}(?P<key>[A-Za-z0-9+/]{20,200}={0,2})"),
     ("mysql-hash", r"\*[0-9A-F]{40}"),
+)  # fmt: skip
+
+#: How a private key's further lines follow its first, as text or inside a string.
+_LINES: Final = r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{20,80}){0,100}(?:(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{1,80})?={0,2}"
+
+#: (form, shape): private keys in base64 without an armor line, by the bytes that every one of that
+#: form begins with; and whole armored ones that were put into base64 again.
+UNARMORED: Final[tuple[tuple[str, str], ...]] = (
+    ("pkcs1", rf"MII[A-Za-z0-9+/]{{2}}[AQgw]IBAAKC[A-Za-z0-9+/]{{40,16000}}+{_LINES}"),
+    ("pkcs8", rf"MII[A-Za-z0-9+/]{{2}}[AQgw]IBADANBgkqhkiG9w[A-Za-z0-9+/]{{30,16000}}+{_LINES}"),
+    ("pkcs8-ec", rf"MIGHAgEAMBMGByqGSM49[A-Za-z0-9+/]{{30,300}}{_LINES}"),
+    ("pkcs8-ed25519", r"MC4CAQAwBQYDK2VwBCIEI[A-Za-z0-9+/]{43}"),
+    ("sec1", rf"MHcCAQEEI[A-Za-z0-9+/]{{50,300}}{_LINES}"),
+    ("pkcs12", rf"MII[A-Za-z0-9+/]{{2}}[AQgw]IBAzCC[A-Za-z0-9+/]{{100,64000}}+{_LINES}"),
+    ("openssh", rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{{40,16000}}+{_LINES}"),
+    ("base64-pem", rf"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURSBLRV|BQUklWQVRFIEtFW|BFQyBQUklWQVRFIEtFW|BEU0EgUFJJVkFURSBLRV|BPUEVOU1NIIFBSSVZBVEUgS0|BFTkNSWVBURUQgUFJJVkFURSBLRV|BQR1AgUFJJVkFURSBLRV)[A-Za-z0-9+/]{{40,16000}}+{_LINES}"),
 )  # fmt: skip

@@ -1,5 +1,5 @@
 """Keys that say whose they are: a provider's prefix and the shape it gives them; JSON web tokens,
-whose first bytes are always `eyJ`; stored password hashes.
+whose first bytes are always `eyJ`; stored password hashes; private keys without their armor.
 
 One search for the literals that the shapes must hold (`literals` reads them off the shapes) finds
 where each shape is tried, so a text without keys costs next to nothing. Stand-ins of documentation
@@ -16,7 +16,8 @@ from ahocorasick_rs import AhoCorasick
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.literals import required
-from gateway.redaction.detectors.provider_table import HASHES, KEYS
+from gateway.redaction.detectors.provider_table import HASHES, KEYS, UNARMORED
+from gateway.redaction.detectors.values import is_stand_in
 from gateway.redaction.spans import Span
 
 #: A key ends where its word ends.
@@ -43,6 +44,7 @@ class Row:
 TABLE: Final = (
     *(Row(name, shape, "JWT" if name == "jwt" else "APIKEY") for name, shape in KEYS),
     *(Row(name, shape, "SECRET") for name, shape in HASHES),
+    *(Row(name, shape, "PRIVATEKEY") for name, shape in UNARMORED),
 )
 
 
@@ -61,9 +63,9 @@ _SEARCH: Final = AhoCorasick(_LITERALS)
 
 
 class ProviderKeyRule(Rule):
-    """Finds keys by their provider's prefix, JSON web tokens, and password hashes."""
+    """Finds keys by their provider's prefix, web tokens, password hashes, bare private keys."""
 
-    KINDS: ClassVar = ("APIKEY", "JWT", "SECRET")
+    KINDS: ClassVar = ("APIKEY", "JWT", "SECRET", "PRIVATEKEY")
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
@@ -119,13 +121,6 @@ def _begins(text: str, start: int) -> bool:
     return start > 1 and text[start - 2] == "\\" and before in "nrt"
 
 
-#: What people write where a key will be. Letters in both cases stand in the rest of the pattern
-#: only where no generator would put them: a whole word between signs.
-_STAND_IN: Final = re.compile(
-    r"(?i:x{6}|\*{4}|\.{3}|(?<![a-z0-9])(?:your|my|example|dummy|fake|placeholder|insert|replace|redacted|"
-    r"changeme|sample)[_-]|[_-](?:here|token|secret|goes|example|placeholder)(?![a-z0-9]))|"
-    r"EXAMPLE\Z|EXAMPLE(?:KEY)?(?![A-Za-z0-9])|YOUR|PLACEHOLDER|REDACTED|0{12}"
-)
 #: The checksums that packages are locked with have the shape of some keys.
 _SUM_LIKE: Final = frozenset({"azure-storage"})
 _CHECKSUM: Final = re.compile(r"sha-?\d{3}|integrity|checksum|digest|hash", re.IGNORECASE)
@@ -140,7 +135,7 @@ def _is_stand_in(body: str, row: Row) -> bool:
     """`body` is the key without its prefix."""
     if row.kind != "APIKEY":
         return False
-    return len(set(body)) <= 2 or _STAND_IN.search(body) is not None
+    return len(set(body)) <= 2 or is_stand_in(body)
 
 
 #: The secret of an AWS pair has no prefix; it is found beside its key's id.

@@ -15,6 +15,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.names import PASSWORD_WORDS
 from gateway.redaction.detectors.values import (
     CODE,
     CONSTANTS,
@@ -25,24 +26,12 @@ from gateway.redaction.detectors.values import (
     Judge,
     dense,
     is_chosen,
+    is_pattern,
     is_random,
     spoken_word,
 )
 from gateway.redaction.spans import Span
 
-#: Words for a password where people of the regions we know write to each other.
-_PASSWORDS: Final = (
-    "password", "wpa key", "wpa2 key", "wifi key", "wi-fi key", "pre-shared key", "passphrase",
-    "passcode", "pass phrase", "pass code", "pwd", "pw", "passwd", "passwort", "kennwort",
-    "zugangscode", "mot de passe", "mdp", "code d'accès", "code d’accès", "contraseña",
-    "contrasena", "clave", "senha", "palavra-passe", "palavra passe", "parola d'ordine", "parola",
-    "parolă", "hasło", "haslo", "hasła", "wachtwoord", "lösenord", "lösenordet", "salasana",
-    "salasanan", "adgangskode", "adgangskoden", "passord", "passordet", "kodeord", "kodeordet",
-    "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo", "parool", "salasõna",
-    "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης", "κωδικό πρόσβασης",
-    "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка", "pasfhocal",
-    "lykilorð",
-)  # fmt: skip
 #: Words for what a generator made.
 _KEYS: Final = (
     "api key", "api-key", "apikey", "api secret", "api token", "access key", "access token",
@@ -55,11 +44,12 @@ _KEYS: Final = (
     "clave secreta", "chiave api", "chiave segreta", "chave de api", "chave secreta", "klucz api",
     "api-sleutel", "api-nyckel", "api-nøgle", "api-avain", "api klíč", "api kulcs", "κλειδί api",
 )  # fmt: skip
-_WORDS: Final = (*_PASSWORDS, *_KEYS)
+_WORDS: Final = (*PASSWORD_WORDS, *_KEYS)
 
 _VERBS: Final = (
-    r"(?:is now|is set to|is|was|will be|has been changed to|changed to|set to|should be|'s|"
-    r"equals|are|"
+    r"(?:is now|is set to|is|(?:was|got) (?:changed|set|reset|rotated|updated) to|was|will be|"
+    r"has been changed to|changed to|set to|should be|'s|"
+    r"equals|are|(?<=has[łl]o )to|"
     r"ist jetzt|ist|lautet|war|heißt|heisst|est|sera|c'est|es ahora|es|será|è|é|e'|este|e|"
     r"jest|to|brzmi|είναι|on|är|er|blir|je|a|az|есть|е|yra|ir|bydd)"
 )
@@ -80,6 +70,8 @@ _GLUE: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r"[^\"'`«»“”„\n<>]{4,128}")
+#: Before a name that is a member's in source code, as minified programs hold them.
+_MEMBER_OF: Final = ("{", ",", "(")
 _CLOSERS: Final = "\"'`»”“*<"
 #: Words that say something about a password. Longer than what a dictionary would call adjectives.
 _ABOUT: Final = frozenset(
@@ -106,7 +98,8 @@ _ABOUT: Final = frozenset(
      "show", "hide", "minimum", "maximum", "length", "characters", "letters", "digits", "whatever",
      "anyway", "example", "placeholder", "pending", "unchanged", "consists", "contains", "expected",
      "present", "absent", "ready", "over", "under", "between", "within", "tbd", "todo", "varies",
-     "n/a", "see", "ask", "text", "input", "label", "object", "boolean", "number", "kept", "kaputt",
+     "n/a", "hover", "focus", "active", "see",
+     "ask", "text", "input", "label", "object", "boolean", "number", "kept", "kaputt",
      "abgelaufen", "geheim", "secreto", "secreta", "segreta", "segreto", "personal", "nope", "yes"]
 )  # fmt: skip
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-_.][^\W_]+){0,4}")
@@ -130,6 +123,15 @@ _PAIR_WORDS: Final = (
 _PAIR: Final = re.compile(
     r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,40}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
 )
+#: A password in small letters only, with a number, is at least so long.
+_PAIR_LEAST: Final = 10
+#: `use Mk7tundra as the password`
+_AS: Final = re.compile(
+    r"(?<=\s)(?P<quote>[\"'`]?)(?P<value>[^\s\"'`]{6,128})(?P=quote)[ \t]as[ \t]"
+    r"(?:(?:the|your|my|a|its|his|her|our|their|new|root|admin|db|wifi|login)[ \t]){1,3}\Z",
+    re.IGNORECASE,
+)
+_AS_REACH: Final = 160
 _SEARCH: Final = AhoCorasick((*_WORDS, *_PAIR_WORDS), matchkind=MatchKind.LeftmostLongest)
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_WORDS, *_PAIR_WORDS, "PIN")
@@ -148,24 +150,24 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
         if index >= len(_WORDS):
             yield from _pair(text, end, judge)
             continue
+        yield from _used_as(text, at, index)
         if text[end : end + 1] not in _AFTER_WORD:
             continue
         window = text[max(0, at - _TOLD_REACH) : end + _WINDOW]  # lines repeat
         if window in seen:
             continue
-        if index < len(_PASSWORDS):
+        if index < len(PASSWORD_WORDS):
             yield from _changes(text, end)
         glue = _GLUE.match(text, end)
-        if glue is None:
+        if glue is None or (glue.group() == ":" and text[at - 1 : at] in _MEMBER_OF):
             seen.add(window)
             continue
-        span = _value(text, glue, judge, password=index < len(_PASSWORDS))
-        if span is None:
-            if glue.end() - end < _WINDOW - SPOKEN_MAX - 40:
-                seen.add(window)
-        else:
+        span = _value(text, glue, judge, password=index < len(PASSWORD_WORDS))
+        if span is not None:
             done = span.end
             yield span
+        elif glue.end() - end < _WINDOW - SPOKEN_MAX - 40:
+            seen.add(window)
     if "PIN" in text:
         for match in _PIN.finditer(text):
             yield Span(match.start("value"), match.end("value"), "SECRET", 0.6, "pin")
@@ -188,6 +190,15 @@ def _changes(text: str, at: int) -> Iterator[Span]:
         if is_chosen(written):
             start = match.start(part)
             yield Span(start, start + len(written), "SECRET", 0.7, "spoken")
+
+
+def _used_as(text: str, at: int, index: int) -> Iterator[Span]:
+    """What stands before `as the password`."""
+    if index >= len(PASSWORD_WORDS) or " as " not in text[max(0, at - 24) : at]:
+        return
+    match = _AS.search(text, max(0, at - _AS_REACH), at)
+    if match is not None and (is_chosen(match["value"]) or is_random(match["value"])):
+        yield Span(match.start("value"), match.end("value"), "SECRET", 0.7, "spoken")
 
 
 def _joined(text: str, at: int, end: int) -> bool:
@@ -220,7 +231,9 @@ def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> S
 
 def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, password: bool) -> bool:
     quoted = glue["quote"] is not None
-    if written.lower() in CONSTANTS or written[0] in "$<{([%" or CODE.match(written):
+    if written.lower() in CONSTANTS or written[0] in "$<{([" or CODE.match(written):
+        return False
+    if (written[0] == "%" and not dense(written)) or is_pattern(written):
         return False
     if not password:
         return dense(written[:JUDGED]) and " " not in written and "://" not in written
@@ -258,6 +271,8 @@ def _pair(text: str, at: int, judge: Judge) -> Iterator[Span]:
     if match is None:
         return
     written = spoken_word(match["value"])
-    if is_chosen(written, surely=True) and not judge.is_placeholder("", written):
+    apart = text[match.start("value") - 3 : match.start("value")] == " / "
+    worded = apart and len(written) >= _PAIR_LEAST and is_chosen(written)
+    if (worded or is_chosen(written, surely=True)) and not judge.is_placeholder("", written):
         start = match.start("value")
         yield Span(start, start + len(written), "SECRET", 0.7, "pair")

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from gateway.redaction.detectors.base import HIDDEN
-from gateway.redaction.detectors.values import SCHEME, dense, is_code
+from gateway.redaction.detectors.values import JUDGED, SCHEME, dense, is_code, is_random
 
 #: Words before a name by which a shell or a tool sets a variable.
 _SETTING: Final = frozenset(["set", "export", "env", "setx", "echo", "arg", "config:set", "secret"])
@@ -75,7 +75,9 @@ def read(match: re.Match[str], style: str, *, whole: bool) -> str:
     elif style == "open":
         value = _NEXT_FIELD.split(value, maxsplit=1)[0].rstrip(",\\")
         value = value if _OPENERS.search(value) else value.rstrip(")]}")
-    elif match.string[match.end() : match.end() + 1] in ("(", "[", "{") or is_code(value):
+    elif match.string[match.end() : match.end() + 1] in ("(", "[", "{") or (
+        is_code(value) and not is_random(value)
+    ):
         return ""
     return _NEXT_PARAMETER.split(value, maxsplit=1)[0].removesuffix("&amp").rstrip(".:")
 
@@ -86,8 +88,12 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
     and `code` where an expression may."""
     if op == " ":
         return "open"
+    if op == "|" and text[start - 2 : start] in ("| ", "|", "|`"):
+        return "word"  # a row of a table
     line = text.rfind("\n", max(0, start - FIELD_REACH), start) + 1
     whole = text[max(line, start - FIELD_REACH) : start]
+    if "\\" in whole:  # lines inside a string
+        whole = whole[_last_escaped(whole) :]
     glued = text[at - 1 : at] not in " \t"
     near = whole[-_ROW_REACH:]
     if op == "=" and glued and not _ENV_LINE.fullmatch(near):
@@ -110,6 +116,33 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
     if op == "=" and glued and name.isupper():
         return "word"
     return "code"
+
+
+#: Line ends and tabs of texts inside strings, and the quotation marks of pages.
+_ESCAPED_END: Final = re.compile(r"\\{1,16}[nrt]|&(?:quot|apos|#34|#39|#[xX]2[27]|lt|#60);")
+#: Where such a text itself ends.
+_STRING_END: Final = re.compile(r"\\{0,15}\"|['`](?=[\s,;)\]}+]|\Z)")
+
+
+def escaped_end(text: str, start: int, at: int, style: str) -> int:
+    """Where a value at `at` must end at the latest, without quotes: at an escaped line end, and for
+    a line inside a string (its name is at `start`) where the string does."""
+    limit = min(len(text), at + JUDGED + 1)
+    line = text.find("\n", at, limit)
+    limit = limit if line < 0 else line
+    found = _ESCAPED_END.search(text, at, limit)
+    limit = found.start() if found else limit
+    if style == "line" and _last_escaped(
+        text[max(0, start - FIELD_REACH) : start].rpartition("\n")[2]
+    ):
+        found = _STRING_END.search(text, at, limit)
+        limit = found.start() if found else limit
+    return limit
+
+
+def _last_escaped(line: str) -> int:
+    """Behind the last escaped line end or tab of `line`; 0 when there is none."""
+    return max(line.rfind("\\n"), line.rfind("\\r"), line.rfind("\\t"), -2) + 2
 
 
 def _first_or_all(value: str, *, whole: bool) -> str:

@@ -28,14 +28,17 @@ _PASSWORDS: Final = _value(
     ("password", "passwd", "pwd", "passphrase", "passcode", "passwort", "kennwort", "mot de passe",
      "mdp", "contraseña", "clave", "senha", "hasło", "wachtwoord", "lösenord", "salasana",
      "adgangskode", "heslo", "jelszó", "κωδικός", "пароль", "парола", "lozinka", "geslo", "db pass",
-     "login password", "user password", "temp password"),
+     "db password", "root password", "login password", "user password", "temp password"),
 )  # fmt: skip
 _KEYS: Final = _value(
     "key",
     ("api key", "apikey", "secret", "secret key", "token", "api token", "access token",
      "access key", "auth token", "client secret", "secret access key", "refresh token",
      "private key", "api secret", "webhook secret", "session token", "license key", "credential",
-     "credentials"),
+     "credentials", "service account key", "hmac key", "consumer secret", "app secret",
+     "signing secret", "signing key", "session secret", "jwt secret", "master key", "bot token",
+     "deploy token", "private token", "encryption key", "account key", "auth key", "storage key",
+     "subscription key", "secret value", "bearer token", "app password"),
 )  # fmt: skip
 _LABELS: Final = Labels((_PASSWORDS, _KEYS))
 #: What every text holds in which anything is found here.

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from gateway.redaction.detectors.base import HIDDEN
-from gateway.redaction.detectors.names import PASSWORD, is_secret_name
+from gateway.redaction.detectors.names import PASSWORD, PASSWORD_WORDS, is_secret_name
 
 OPEN_VALUE: Final = re.compile(rf"[^\s\"'`;<>|{HIDDEN}]{{1,4096}}")
 VALUE_MAX: Final = 4096
@@ -29,7 +29,7 @@ PLACEHOLDER: Final = re.compile(
     r"code)s?\Z|"
     r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|"
     r"ref|projects):|projects/[\w-]{1,60}/|"
-    r"lambda\b|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|"
+    r"lambda\b|:[A-Za-z_]{2,40}\Z|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|"
     r"secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
     re.IGNORECASE,
 )
@@ -92,6 +92,22 @@ _A_NAME: Final = re.compile(
     r"secret|credentials?|"
     r"api_?key|key)s?"
 )
+#: What joins the words of a name.
+_SIGNS: Final = re.compile(r"[_.\-: ]+")
+#: Signs that only patterns for other texts hold together.
+_REGEX: Final = re.compile(
+    r"\(\?[=!:<]|\[\^?[A-Za-z0]-[A-Za-z9]|\\{1,4}[dwsbDWS][+*{?\])]|\]\{\d+,|\.[*+]\)|\A\^.*\$\Z"
+)
+#: Keys that providers mean to be public.
+_PUBLISHABLE: Final = re.compile(r"pk[_.](?:live|test|eyJ)|phc_|G-[A-Z0-9]{10}\Z|UA-\d")
+#: `app:v1:sidebar-width`: the name of what is stored.
+_NAMESPACED: Final = re.compile(
+    r"@?[a-z][a-z0-9]*(?:[-_./][a-z0-9]+)*(?::[a-z0-9]+(?:[-_.][a-z0-9]+)*)+"
+)
+#: `OAuth2Auth$inboundSchema`: a member of something, in source code.
+_MEMBER: Final = re.compile(r"[A-Za-z_]\w*\$[a-z][A-Za-z]{3,}")
+#: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`.
+_WORDED: Final = re.compile(r"(?:[A-Z][a-z]{3,}){1,3}\d{1,6}")
 _PROSE: Final = frozenset(
     ["your", "the", "is", "are", "enter", "please", "must", "not", "for", "to", "of", "a", "an",
      "was", "has", "be", "this", "that", "with", "or", "and", "can", "if", "in", "required",
@@ -121,6 +137,8 @@ class Judge:
             return False
         if "://" in value or _PATH.fullmatch(value) or value.startswith(_OTHERS):
             return False
+        if _PUBLISHABLE.match(value) or is_pattern(value):
+            return False
         if not is_secret_name(name):
             return is_generated(value)  # one of `CAPITAL_NAME`
         password = PASSWORD.search(name) is not None
@@ -135,6 +153,8 @@ class Judge:
     def _is_bare_secret(self, name: str, value: str, *, password: bool, strict: bool) -> bool:
         """Without quotes, where code may stand or the end of a line does."""
         random = is_random if password and not strict else _is_long_random
+        if strict and _MEMBER.fullmatch(value) and not is_random(value):
+            return False
         if is_code(value) and not random(value):
             return False
         if _WORDS.match(value) and (
@@ -150,9 +170,42 @@ class Judge:
     def is_placeholder(self, name: str, value: str) -> bool:
         """Whether `value` stands for one: the policy's list, a variable, a template."""
         folded = value.lower().strip("\"'*<>[]{}()")
-        if folded in self._placeholders or folded == name.lower():
+        if folded in self._placeholders or folded in PASSWORD_WORDS:
             return True
+        if _SIGNS.sub("", folded) == _SIGNS.sub("", name.lower()):
+            return True
+        if PASSWORD.search(name) is None and is_stand_in(value):
+            return not value.endswith("EXAMPLEKEY")
         return PLACEHOLDER.match(value) is not None or len(set(value)) <= 2
+
+
+#: What people write where a key will be. Letters in both cases stand in the rest of the pattern
+#: only where no generator would put them: a whole word between signs.
+_STAND_IN: Final = re.compile(
+    r"(?i:x{6}|\*{4}|\.{3}|(?<![a-z0-9])(?:your|my|example|dummy|fake|placeholder|insert|replace|"
+    r"redacted|changeme|sample|not-a-real)[_-]|"
+    r"[_-](?:here|token|secret|goes|example|placeholder|real|key)(?![a-z0-9]))|"
+    r"EXAMPLE(?:KEY)?(?![A-Za-z0-9])|YOUR|PLACEHOLDER|REDACTED|0{12}"
+)
+#: What such a text consists of; the same letters inside a generated key leave most of it over.
+_STAND_IN_WORDS: Final = re.compile(
+    r"(?i:x{3,}|0{4,}|your|my|the|example|dummy|fake|placeholder|insert|replace|redacted|changeme|"
+    r"sample|here|goes|with|not|real|token|secret|password|access|project|service|account|api|key|"
+    r"bot|live|test|abcdef(?:g[a-z]*)?|0?123456(?:7890?)?(?:123456(?:7890?)?)*)|[^A-Za-z0-9]"
+)
+#: A generator's part of a key: at least so much of it, and never fewer characters.
+_MADE_SHARE: Final = 0.6
+_MADE_LEAST: Final = 14
+
+
+def is_stand_in(body: str) -> bool:
+    """Whether a key (without its prefix) is one of documentation: `YOUR_TOKEN_HERE`, `xxxxxxxx`."""
+    if _STAND_IN.search(body) is None:
+        return False
+    if body.endswith(("EXAMPLE", "EXAMPLEKEY")):
+        return True
+    made = len(_STAND_IN_WORDS.sub("", body))
+    return made < _MADE_LEAST or made < len(body) * _MADE_SHARE
 
 
 def spoken_word(written: str) -> str:
@@ -182,6 +235,11 @@ def is_expression(value: str) -> bool:
     )
 
 
+def is_pattern(value: str) -> bool:
+    """A regular expression, as forms and schemas hold under such names."""
+    return _REGEX.search(value) is not None
+
+
 def is_code(value: str) -> bool:
     """Without quotes: a name, a call, a constant, an expression."""
     if value.lower() in CONSTANTS or CODE.match(value):
@@ -202,7 +260,16 @@ def _holds_digit_as_a_password(value: str) -> bool:
     """`Mk7tundra`, `Wint3rsun`; not `utf8Value`, `Step2`, `userId1`."""
     return (
         any(c.isdigit() for c in value)
-        and _IDENTIFIER.fullmatch(value) is None
+        and (_IDENTIFIER.fullmatch(value) is None or is_worded(value))
+        and _TECHNICAL.search(value) is None
+    )
+
+
+def is_worded(value: str) -> bool:
+    """`Welcome1`: a word and a number, as a person chooses a password; no type is called so."""
+    return (
+        len(value) >= 7
+        and _WORDED.fullmatch(value) is not None
         and _TECHNICAL.search(value) is None
     )
 
@@ -240,7 +307,13 @@ def _is_data_secret(name: str, value: str, *, password: bool) -> bool:
 
 
 def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
-    if is_expression(value) or _ENV_NAME.fullmatch(value):
+    if is_expression(value) or _ENV_NAME.fullmatch(value) or value.lower() in CONSTANTS:
+        return False
+    if (
+        not password
+        and _NAMESPACED.fullmatch(value)
+        and not any(dense(part) for part in value.split(":"))
+    ):
         return False
     if _SNAKE.fullmatch(value) and is_secret_name(value):
         return False  # `grant = "refresh_token"`: the name of one
@@ -322,7 +395,7 @@ def _mixed_case(value: str, every: int = 3) -> bool:
 def _is_prose(value: str) -> bool:
     """A sentence or a label, as interfaces and documentation hold under such names."""
     words = [word.strip(".,:;!?()'\"").lower() for word in value.split()]
-    if any(any(c.isdigit() for c in word) for word in words):
+    if any(any(c.isdigit() for c in word) and not word.isdigit() for word in words):
         return False
     hits = sum(word in _PROSE for word in words)
     return hits >= 2 or (hits >= 1 and (value[:1].isupper() or len(words) <= 3))
