@@ -40,7 +40,7 @@ _LAST: Final = words(
     "pl|square|sq|crescent|cres|highway|hwy|parkway|pkwy|close|grove|gardens|mews|circle|cir|"
     "turnpike|alley|expressway|causeway|freeway|quay|esplanade|st.|ave.|rd.|blvd.|dr.|ln.|"
     "ct.|hwy.|pl.|sq.|utca|út|tér|körút|krt.|útja|u.|rkp.|sétány|köz|tere|gade|vej|tee|tänav|"
-    "mnt|pst|põik|sokak|sokağı|caddesi|prospekt|ulica|cesta|ulice|náměstí|nábřeží|nám.|třída"
+    "mnt|pst|põik|maantee|puiestee|sokak|sokağı|sok.|sk.|caddesi|cad.|bulvarı|blv.|prospekt|prospekts|iela|gatve|gatvė|g.|pr.|prospektas|alėja|ulica|cesta|ulice|náměstí|nábřeží|nám.|třída"
 )
 _SELDOM_LAST: Final = words(
     "way|walk|row|rise|hill|view|park|green|heath|common|path|pass|passage|bypass|bridge|"
@@ -58,7 +58,7 @@ _SELDOM_LAST: Final = words(
     "village|villages|ville|vista|walks|wall|ways|well|wells"
 )
 _FIRST: Final = words(
-    "rue|avenue|av.|av|bd|bd.|boulevard|blvd|allée|allee|impasse|chemin|quai|cours|passage|"
+    "triq|ulice|rue|avenue|av.|av|bd|bd.|boulevard|blvd|allée|allee|impasse|chemin|quai|cours|passage|"
     "square|route de|place de|place du|place|faubourg|via|viale|v.le|piazza|p.zza|piazzale|"
     "corso|c.so|vicolo|largo|strada|lungotevere|contrada|borgo|calle|c/|c.|avenida|avda.|"
     "avda|av.da|paseo|pº|plaza|pza.|pza|carrer|ronda|camino|carretera|ctra.|travesía|"
@@ -74,7 +74,7 @@ _ENDING: Final = words(
     "weide|hof|dreef|wal|vej|gade|vænget|stræde|allé|torv|parken|gatan|gata|vägen|väg|gränd|"
     "torg|gränden|stigen|plan|backen|katu|tie|kuja|polku|kaari|aukio|ranta|raitti|penger|"
     "veien|vegen|vei|veg|gaten|gate|allé|plass|bakken|stien|terrasse|vegur|vegar|gata|stræti|"
-    "braut|götu|lundur"
+    "braut|götu|lundur|stígur|gerði|holt|tún"
 )
 _FLAT: Final = words(
     "suite|apt|apt.|apartment|appt.|ste|ste.|unit|flat|appartement|appt|wohnung|top|stiege|"
@@ -122,9 +122,7 @@ for _sort, _before, _list, _behind in (
             _sorts.append(_sort)
 
 # ---- pieces ------------------------------------------------------------------------------------
-_NUM: Final = (
-    r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’.]))?(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w))?"
-)
+_NUM: Final = r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.\w))?(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w))?"
 #: A word of a name: with a capital, a number (`42nd`), or a small word between others.
 _NAME: Final = rf"(?:{UP}[\w'’.\-]{{0,24}}|\d{{1,4}}(?:st|nd|rd|th|\.)?)"
 _SMALL: Final = (
@@ -167,9 +165,10 @@ _COUNTRY: Final = (
 #: What may follow a street, tried again and again: a code and its place, a place and its code.
 _CODE_PLACE: Final = re.compile(
     rf"{_SEP}(?:{CODE})(?:[ ]{{1,2}}|,[ ]?){_PLACE}(?:[ ]\d{{1,2}}(?!\w))?"
+    rf"|{_SEP}\d{{3}}[ ]{UP}(?=[\w.]{{0,20}}[ðþæöáéíóúý])\w{{2,24}}"  # Iceland's codes are short
 )
 _PLACE_CODE: Final = re.compile(
-    rf"{_SEP}{_PLACE}(?:{_SEP}(?:[A-Z]{{2,3}}|nan|{_PLACE})){{0,2}}{_SEP}{CODE}(?!\w)"
+    rf"{_SEP}{_PLACE}(?:[ ]\d{{1,2}}(?!\w))?(?:(?:{_SEP}|[ ]?[-–/][ ]?)(?:[A-Z]{{2,3}}|nan|{_PLACE})){{0,2}}{_SEP}{CODE}(?!\w)"
 )
 _PLACE_COUNTRY: Final = re.compile(
     rf"{_SEP}{_PLACE}?(?:{_SEP}(?:[A-Z]{{2,3}}|nan|\d\d))?{_SEP}{_COUNTRY}(?:[ ]{CODE})?(?!\w)"
@@ -181,7 +180,7 @@ _CODE_ONLY: Final = re.compile(
 _PLACE_ONLY: Final = re.compile(rf",[ ]{{1,2}}{_PLACE}(?=[,.;:!?)\n\r\"'<|]|\s*\Z)")
 _LOWER_PLACE_CODE: Final = re.compile(
     rf"{_SEP}[^\W\d_]{{3,20}}(?:[ ][^\W\d_]{{2,20}}){{0,3}}(?:{_SEP}(?:[a-z]{{2}}"
-    rf"|{_COUNTRY}))?[ ]\d{{4,5}}(?!\w)"
+    rf"|{_COUNTRY}))?(?:[ ]\d{{4,6}}|,?[ ](?i:{UK_CODE}))(?!\w)"
     rf"|{_SEP}[^\W\d_]{{3,20}}(?:[ ][^\W\d_]{{2,20}}){{0,3}}{_SEP}{_COUNTRY}"
 )
 _ORPHAN: Final = re.compile(  # `Suite 039 CHARLEROI Victoria`, `Apt. 909 Paola KA`
@@ -201,7 +200,7 @@ _LOWER_BEFORE_LAST: Final = re.compile(
 )
 _BEFORE_REACH: Final = 64
 _NUMBER_BEHIND: Final = re.compile(  # and the stair and flat of `15 B 3`
-    rf"\.?,?[ ]{_NUM}(?:(?<=[A-Ha-h])[ ]\d{{1,3}}(?=,|\s*\Z|\n))?\.?(?![\w%]|[.:,]\d|[ ]?(?:%|km"
+    rf"\.?,?[ ](?:[Nn][OoRr][.:]?[ ]?)?{_NUM}(?:(?<=[A-Ha-h])[ ]\d{{1,3}}(?=,|\s*\Z|\n))?\.?(?![\w%]|[.:,]\d|[ ]?(?:%|km"
     rf"|kg|MB|GB|ms|px|years|times|items))"
 )
 _DIRECTION: Final = re.compile(
@@ -214,7 +213,8 @@ _FLAT_WORD: Final = re.compile(
 )
 _FIRST_REST: Final = re.compile(
     rf"[ ]?(?:(?:{UP}[\w'’.\-/]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}(?=[ ](?:de|di)[ ])"
-    rf"|[dl]['’]\w{{2,24}}|{UP}\.)[ ]?){{1,6}}"
+    rf"|[^\W\d_A-Z][^\W\d_]{{2,14}}(?=[ ]{UP}[^\W\d_]{{2}})|\d{{1,2}}\.[ ]?[^\W\d_]{{3,12}}"
+    rf"|[dl]['’]\w{{2,24}}|[a-z]{{1,3}}-{UP}[\w'’\-]{{2,24}}|{UP}\.)[ ]?){{1,6}}"
 )
 _FIRST_LOWER: Final = re.compile(r"[ ](?:[^\W\d_][\w'’.\-]{0,24}[ ]?){1,6}")
 _FIRST_NUMBER: Final = re.compile(
@@ -283,6 +283,7 @@ class AddressRule(Rule):
                     continue
                 first, last = found
                 last = _with_tail(text, first, last)
+                first = _with_place_before(text, first, done)
                 done = last
                 if _is_no_ones(text, first):
                     break
@@ -293,6 +294,17 @@ class AddressRule(Rule):
 
 def _by_place(text: str) -> Iterator[Span]:
     """Addresses told by the code of their place."""
+    for hint in _PLACE_HINT.finditer(text):
+        code = _CODE_AHEAD.search(text, max(0, hint.start() - _CODE_REACH), hint.end())
+        if code is None:
+            continue
+        if text[hint.end() + 1].islower():
+            yield from _in_small(text, code)
+            continue
+        place = _PLACE_AHEAD.match(text, hint.end())
+        street = None if place is None else _street_before_place(text, code)
+        if place is not None and street is not None:
+            yield Span(street, place.end(), "ADDRESS", 0.75, "street-place")
     for match in _US_TAIL.finditer(text):
         head = _before_us_tail(text, match)
         if head is not None and not _is_no_ones(text, head):
@@ -362,6 +374,71 @@ def _before_us_tail(text: str, match: re.Match[str]) -> int | None:
     return start if _PLACE_CONTEXT.search(text, max(0, start - 12), start) else None
 
 
+#: The end of a code with its place behind it; searched for from the digits.
+_PLACE_HINT: Final = re.compile(
+    r"\d\d(?=[ ](?:[A-Za-z]{2}[ ])?[^\W\d_]{3})(?:[ ][A-Za-z]{2}(?=[ ]))?"
+)
+_CODE_REACH: Final = 24
+#: On the line of a street or the next one.
+_CODE_AHEAD: Final = re.compile(
+    r"(?:,[ ]{1,2}|(?P<line>\n)[ \t>|#*]{0,8})(?P<code>(?:[A-Za-z]{1,2}-)?(?:\d{5}|\d{3}[ ]\d\d"
+    r"|\d\d-\d{3}|\d{4}-\d{3}|\d{4}[ ][A-Za-z]{2}|\d{4}|\d{6}))\Z"
+)
+_PLACE_AHEAD: Final = re.compile(
+    rf"[ ]{UP}[^\W\d_]{{2,24}}(?:[ \-](?:{UP}[\w'’.\-]{{0,24}}|{_SMALL}(?=[ '’]))){{0,4}}"
+    r"(?:[ ]\d{1,2}(?!\w))?(?=[ \t]*(?:[,.;:!?)\r\n\"'`<|/]|\Z|\\|[ ][^\W\d_A-Z]))"
+)
+_STREET_AHEAD: Final = re.compile(
+    rf"(?P<before>\A|[\n\"'`:;,=>|(\t.]|[ ])[ \t>|#*]{{0,8}}(?P<street>{UP}[^\W\d_]{{2,24}}[.]?"
+    rf"(?:[ \-](?:{UP}[\w'’.\-]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}\.)){{0,4}},?[ ]{_NUM}\.?),?[ ]?\r?\Z"
+)
+_STREET_REACH: Final = 70
+
+
+def _street_before_place(text: str, match: re.Match[str]) -> int | None:
+    """Where `Dlouhá 12` before `, 110 00 Praha` begins, a street without a word for one. A number
+    of four digits is more often a year, so that the street must have a line of its own."""
+    line = match["line"] is not None
+    floor = max(0, match.start() - _STREET_REACH)
+    if line:
+        floor = max(floor, text.rfind("\n", floor, match.start()))
+    street = _STREET_AHEAD.search(text, floor, match.start())
+    if street is None or _NOT_A_STREET.search(street["street"]):
+        return None
+    alone = street["before"] in ("", "\n")
+    if len(match["code"]) == _YEAR_SIZE and not (alone and line) and match["code"] < "2100":
+        return None
+    if line and not alone:
+        return None
+    return street.start("street")
+
+
+#: The same all in small letters, as people chat: there a word for a street is needed.
+_LOWER_PLACE: Final = re.compile(
+    r"[ ][a-zß-öø-ÿ][^\W\d_]{2,24}(?:[ \-][a-zß-öø-ÿ][\w'’.\-]{1,24}){0,2}"
+    r"(?:[ ]\([a-z]{2}\)|[ ]\d{1,2}(?!\w))?(?=[ \t]*(?:[,.;:!?)\r\n\"'`<|]|\Z|[ ]))"
+)
+
+
+def _in_small(text: str, code: re.Match[str]) -> Iterator[Span]:
+    place = _LOWER_PLACE.match(text, code.end())
+    street = _LOWER_STREET.search(text, max(0, code.start() - _STREET_REACH), code.start())
+    if place is not None and street is not None and _LOWER_WORD.search(street.group()):
+        yield Span(street.start(), place.end(), "ADDRESS", 0.7, "street-small")
+
+
+_LOWER_STREET: Final = re.compile(
+    rf"(?<![\w.:/\-])(?:{_NUM},?[ ](?:[^\W\d_][\w'’.\-]{{1,24}}[ ]){{0,4}}[^\W\d_][\w'’.\-]{{2,24}}"
+    rf"|[^\W\d_][\w'’./\-]{{1,30}}(?:[ ][\w'’.\-]{{1,24}}){{0,4}},?[ ]{_NUM}\.?),?[ ]?\r?\Z"
+)
+_LOWER_WORD: Final = re.compile(
+    r"\b(?:(?:rue|avenue|boulevard|bd|impasse|place|chemin|quai|via|viale|corso|piazza|calle|avenida|"
+    r"paseo|plaza|rua|travessa|praça|ulica|ulice|triq|am|an der)\b|(?:c/|avd?a?\.|ul\.|al\.|os\.))|(?:"
+    r"straße|strasse|str\.|gasse|platz|allee|weg|damm|ring|ufer|straat|laan|plein|gracht|kade|vej|gade|"
+    r"vænget|gatan|gata|vägen|veien|vegen|gaten|gate|katu|tie|kuja|vegur|utca|út|tér|iela|mnt|maantee|"
+    r"tänav| pr\.| g\.|náměstí|třída|cesta|caddesi|street|road|lane)(?!\w)"
+)
+_YEAR_SIZE: Final = 4
 _PLACE_CONTEXT: Final = re.compile(
     r"\b(?:in|to|from|at|near|of|city|town|address|location)\b[\"']?[:=]?\s{0,2}[\"']?\Z",
     re.IGNORECASE,
@@ -408,6 +485,18 @@ def _with_tail(text: str, first: int, end: int) -> int:
         placed = True
         end = match.end()
     return end
+
+
+#: `1055 Budapest, Kossuth Lajos utca 12`: there the place stands first.
+_PLACE_BEFORE: Final = re.compile(
+    rf"(?<![\w.:/\-])(?:[A-Z]{{1,2}}-)?(?:\d{{4,6}}|\d{{3}}[ ]\d\d)[ ]{UP}[\w'’.\-]{{2,24}}"
+    rf"(?:[ ]{UP}[\w'’.\-]{{1,24}}){{0,2}}(?:,[ ]{{1,2}}|{_BREAK})\Z"
+)
+
+
+def _with_place_before(text: str, first: int, done: int) -> int:
+    place = _PLACE_BEFORE.search(text, max(done, first - 70), first)
+    return place.start() if place is not None else first
 
 
 def _line_floor(text: str, at: int, done: int, reach: int = _BEFORE_REACH) -> int:
@@ -460,7 +549,28 @@ def _last(text: str, start: int, end: int, done: int) -> Found:
 _SHORT: Final = 3
 _CAPITAL: Final = re.compile(UP)
 _LOWER_STRONG: Final = frozenset(
-    {"street", "avenue", "road", "boulevard", "lane", "drive", "court"}
+    {
+        "street",
+        "avenue",
+        "road",
+        "boulevard",
+        "lane",
+        "drive",
+        "court",
+        "ave",
+        "rd",
+        "blvd",
+        "dr",
+        "ln",
+        "st",
+        "crescent",
+        "terrace",
+        "close",
+        "square",
+        "quay",
+        "grove",
+        "gardens",
+    }
 )
 _ABBREVIATED: Final = frozenset(
     {"st", "ave", "rd", "dr", "ln", "ct", "ter", "pl", "sq", "cir", "place", "square", "close",
@@ -522,7 +632,9 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     if names is None:
         return None
     rest = names.group()
-    if not any(len(w) > 2 and w[0].isupper() for w in re.split(r"[ '’]", rest)):
+    if not any(len(w) > 2 and w[0].isupper() for w in re.split(r"[ '’\-]", rest)) and not (
+        _HOLIDAY.match(rest)
+    ):
         return None
     behind = None
     if number is None or _CODE_PLACE.match(text, len(rest.rstrip(" ,")) + end) is None:
@@ -538,6 +650,9 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     last = len(rest.rstrip(" .,'’")) + end
     return _with_flat_before(text, number.start(), done), last
 
+
+#: `ulice 28. října`: streets named for a day.
+_HOLIDAY: Final = re.compile(r"[ ]?\d{1,2}\.[ ]?[^\W\d_]{3}")
 
 #: Also words of English or of code: only with a capital and a number, or behind a number.
 _PLAIN_FIRST: Final = frozenset(

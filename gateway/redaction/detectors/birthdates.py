@@ -81,13 +81,13 @@ VALUES: Final = (
             "urodziła się|urodziny|data ur|ημερομηνία γέννησης|ημ. γέννησης|ημ/νία γέννησης|"
             "γεννήθηκε|γεννηθείς|γέννηση|γέννησης|födelsedatum|född|född den|fødselsdato|"
             "fødselsdag|født|født den|fødd|fodselsdato|syntymäaika|syntynyt|syntymäpäivä|"
-            "syntymaaika|fæðingardagur|fæddur|fædd|datum narození|narozen|narozena|narozený|"
+            "syntymaaika|fæðingardagur|fæddur|fædd|datum narození|nar.|nar|narozen|narozena|narozený|"
             "narozená|dátum narodenia|narodený|narodená|születési dátum|született|"
             "születési idő|szül|szül.|születésnap|data nașterii|data nasterii|născut|născută|"
             "nascut la|născut la|născută la|дата на раждане|роден|родена|дата рождения|"
             "родился|родилась|datum rođenja|rođen|rođena|datum rodenja|datum rojstva|rojen|"
             "rojena|sünniaeg|sündinud|sünnikuupäev|dzimšanas datums|dzimis|dzimusi|"
-            "gimimo data|gimė"
+            "gimimo data|gimė|doğum tarihi|dogum tarihi|doğum t.|d. tarihi"
         ),
         _DATE,
         is_date,

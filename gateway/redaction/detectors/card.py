@@ -19,7 +19,15 @@ from gateway.redaction.spans import Span
 #: blanks between words may touch it.
 _RUN: Final = re.compile(
     r"\d(?<![A-Za-z0-9_]\d)(?<![A-Za-z0-9_]\.\d)\d{0,18}"
-    r"(?:[ .\u00a0\u202f-]\d{1,7}){0,60}(?![A-Za-z\d_])"
+    r"(?:(?:[ ]{1,2}|[.\u00a0\u202f-]|[ ]-[ ])\d{1,7}){0,60}(?![A-Za-z\d_])"
+)
+_LINE: Final = r"[ \-]?\r?\n[ \t>|#*/]{0,8}"
+#: Four groups with a line's end between two of them, and no other number beside them.
+_BROKEN: Final = re.compile(
+    rf"\d{{4}}(?<![\w.\-]\d{{4}})(?<!\d[ ]\d{{4}})(?:[ \-]\d{{4}}[ \-]\d{{4}}{_LINE}\d{{4}}"
+    rf"|[ \-]\d{{4}}{_LINE}\d{{4}}[ \-]\d{{4}}|{_LINE}\d{{4}}[ \-]\d{{4}}[ \-]\d{{4}})"
+    r"(?![\w]|[ \-]\d|[.,]\d|\r?\n[ \t]{0,8}\d{4}\b)",
+    re.ASCII,
 )
 
 #: How issuers group the digits in print; an ungrouped number is one group.
@@ -85,6 +93,10 @@ class CardRule(Rule):
         for run in _RUN.finditer(source.text):
             if run.end() - run.start() >= _SHORTEST:
                 yield from _in_run(source.text, run.start(), run.end(), judged)
+            elif source.text[run.end() : run.end() + 1] in ("\n", "\r"):
+                broken = _BROKEN.match(source.text, run.start())
+                if broken is not None and is_card("".join(_GROUP.findall(broken.group()))):
+                    yield Span(*broken.span(), "CARD", 0.95, "card")
 
 
 def _in_run(

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from phonenumbers import SUPPORTED_REGIONS
 
-from gateway.redaction.detectors.base import Rule, Source, Triggers
+from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences
 from gateway.redaction.spans import Span
 
 #: RFC 5321 limits; they also bound the work per `@`.
@@ -50,6 +50,34 @@ _SERVICE_USERS: Final = frozenset(
 _ESCAPED: Final = re.compile(r"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv0]")
 
 
+#: `jane [at] host [dot] com`, `jane at host dot com`: written so that programs do not read it.
+_SPELLED_SIGNS: Final = ("[at]", "(at)", "{at}", "[ at ]", "( at )", " dot ")
+_SPELLED_LOCAL: Final = re.compile(r"[\w.+\-]{1,64}[ ]?\Z")
+_SPELLED_HOST: Final = re.compile(
+    r"[ ]?(?:[\w\-]{1,63}(?:[ ]?[\[({][ ]?dot[ ]?[\])}][ ]?|[ ]dot[ ]|\.)){1,4}[a-z]{2,12}(?![\w(])",
+    re.IGNORECASE,
+)
+_IN_WORDS: Final = re.compile(r"(?<!\S)[\w.+\-]{2,64}[ ]at[ ]\w[\w\-]{0,62}\Z", re.IGNORECASE)
+_IN_WORDS_END: Final = re.compile(
+    r"dot[ ](?:[\w\-]{1,63}[ ]dot[ ]){0,3}[a-z]{2,12}(?!\w)", re.IGNORECASE
+)
+
+
+def _spelled(source: Source) -> Iterator[Span]:
+    text = source.text
+    for at, sign in occurrences(source.folded, _SPELLED_SIGNS):
+        if sign == " dot ":
+            words = _IN_WORDS.search(text, max(0, at - 132), at)
+            end = _IN_WORDS_END.match(text, at + 1)
+            if words is not None and end is not None:
+                yield Span(words.start(), end.end(), "EMAIL", 0.8, "spelled")
+            continue
+        local = _SPELLED_LOCAL.search(text, max(0, at - 66), at)
+        host = _SPELLED_HOST.match(text, at + len(sign))
+        if local is not None and host is not None:
+            yield Span(local.start(), host.end(), "EMAIL", 0.8, "spelled")
+
+
 class EmailRule(Rule):
     """Finds e-mail addresses."""
 
@@ -57,10 +85,11 @@ class EmailRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(literals=("@", "%40"))
+        return Triggers(literals=("@", "%40", *_SPELLED_SIGNS))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look left and right of every `@`, also where a URL wrote it `%40`."""
+        yield from _spelled(source)
         text = source.text
         marks = [_AT] if "@" in text else []
         marks += [_PERCENT_AT] if "%40" in text else []
@@ -149,7 +178,8 @@ def _is_place(text: str, user: str, end: int) -> bool:
 def _in_url(text: str, start: int) -> bool:
     """`scheme://user:password@host`: what is before the `@` is not a mailbox."""
     scheme = text.rfind("://", max(0, start - 300), start)
-    return scheme >= 0 and _OUTSIDE_USERINFO.search(text, scheme + 3, start) is None
+    return scheme >= 0 and _OUTSIDE_USERINFO.search(text[scheme + 3 : start]) is None
 
 
-_OUTSIDE_USERINFO: Final = re.compile(r"[\s/?#\"'<>]")
+#: Passwords may hold `?` and `#`, also as `%3F` and `%23`; a host and its port end before them.
+_OUTSIDE_USERINFO: Final = re.compile(r"[\s/\"'<>]|\A[^:?#]*(?::\d{1,5})?[?#]")

@@ -41,7 +41,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "7"
+RULES_VERSION: Final = "8"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -94,6 +94,12 @@ _BETWEEN_WORDS: Final = re.compile(r"[_.\-]|(?<=[a-z])(?=[A-Z])")
 
 #: Every rule is asked.
 _ALL: Final = -1
+
+#: Longer texts are read in parts of this many characters, because what is known of a text while it
+#: is read takes many times its own memory; each part with so much of what is beside it that nothing
+#: across its borders is missed.
+_PART: Final = 4 << 20
+_BESIDE: Final = 64 << 10
 
 
 class Detector:
@@ -164,6 +170,16 @@ class Detector:
         return self._settle(value, found)
 
     def _all(self, text: str) -> Iterator[Span]:
+        if len(text) <= _PART + _BESIDE:
+            yield from self._read(text)
+            return
+        for at in range(0, len(text), _PART):
+            first = max(0, at - _BESIDE)
+            for span in self._read(text[first : at + _PART + _BESIDE]):
+                if at <= span.start + first < at + _PART:
+                    yield replace(span, start=span.start + first, end=span.end + first)
+
+    def _read(self, text: str) -> Iterator[Span]:
         """Tokens are hidden from the rules: neither the name of a kind (`[CARD_…]`) nor a token's
         letters may speak for what stands beside it, else a text would change at every turn."""
         if not text:

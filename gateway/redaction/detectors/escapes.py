@@ -55,13 +55,15 @@ _ZEROS: Final = (
     0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50,
     0xED0, 0xF20, 0x1040, 0x17E0, 0x1810, 0x1D7CE, 0x1D7D8, 0x1D7E2, 0x1D7EC, 0x1D7F6,
 )  # fmt: skip
-#: Characters read as another one: blanks and dashes of typesetters, wide and small forms (U+FF01 to
-#: U+FF5E), digits of every script.
+#: What numbers and addresses consist of; brackets and commas around them may stay wide.
+_WIDE: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-./:@_="
+#: Characters read as another one: blanks and dashes of typesetters, wide forms (U+FF01 and on), the
+#: digits of Arabic, Persian and Devanagari.
 _ALIKE: Final = {
     **{ord(c): " " for c in "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
        "\u200a\u202f\u205f\u3000"},
     **{ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"},
-    **{0xFF01 + i: chr(0x21 + i) for i in range(94)},
+    **{0xFEE0 + ord(c): c for c in _WIDE},
     0xFE6B: "@", 0xFE52: ".", 0xFE55: ":", 0xFE62: "+", 0xFE63: "-", 0x2024: ".",
     **{zero + i: str(i) for zero in _ZEROS for i in range(10)},
 }  # fmt: skip

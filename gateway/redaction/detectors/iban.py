@@ -30,21 +30,23 @@ _LENGTHS: Final = {
     for code in codes.split()
 }  # fmt: skip
 
-_START: Final = re.compile(  # from the digits, which are rarer than letters
-    r"\d\d(?<=[A-Za-z]{2}\d\d)(?<![^\W_][A-Za-z]{2}\d\d)(?=[ \u00a0-]?[A-Za-z0-9])", re.ASCII
+_START: Final = re.compile(  # from the check digits, which are rarer than letters
+    r"\d\d(?:(?<=[A-Za-z]{2}\d\d)(?<![^\W_][A-Za-z]{2}\d\d)(?=[ \u00a0.\n-]{0,2}[A-Za-z0-9])"
+    r"|(?<=[A-Z]{2}[ ]\d\d)(?<![^\W_][A-Z]{2}[ ]\d\d)(?=[ ][A-Z0-9]{4}[ ]))",  # `GB 29 NWBK 6016 …`
+    re.ASCII,
 )
-#: What follows the check digits, by how many characters it has: together or with blanks between,
-#: or in dashed groups of four.
+#: What follows the check digits, by how many characters it has: together or with blanks or the end
+#: of a line between, or in groups of four with another sign.
 _BODIES: Final = {
     size: re.compile(
-        rf"(?:(?:[ \u00a0]?+[A-Za-z0-9]){{{size - 4}}}"
-        rf"|(?:-[A-Za-z0-9]{{4}}){{{(size - 4) // 4}}}"
-        + (rf"-[A-Za-z0-9]{{{(size - 4) % 4}}}" if size % 4 else "")
+        rf"(?:(?:[ \u00a0]{{0,2}}+(?:\r?\n[ \t>|#*/]{{0,8}}+)?+[A-Za-z0-9]){{{size - 4}}}"
+        rf"|(?:(?:[.\-]|[ ]-[ ])[A-Za-z0-9]{{4}}){{{(size - 4) // 4}}}"
+        + (rf"(?:[.\-]|[ ]-[ ])[A-Za-z0-9]{{{(size - 4) % 4}}}" if size % 4 else "")
         + r")(?![A-Za-z0-9])"
     )
     for size in set(_LENGTHS.values())
 }
-_SEPARATORS: Final = {ord(c): None for c in " -\u00a0"}
+_SEPARATORS: Final = {ord(c): None for c in " -.\u00a0\r\n\t>|#*/"}
 _CLASSES: Final = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}
 
 
@@ -62,7 +64,7 @@ class IbanRule(Rule):
         text = source.text
         judged: dict[str, bool] = {}
         for start in _START.finditer(text):
-            first = start.start() - 2
+            first = start.start() - (2 if text[start.start() - 1] != " " else 3)
             country = text[first : first + 2].upper()
             size = _LENGTHS.get(country)
             if size is None:

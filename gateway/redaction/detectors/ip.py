@@ -226,11 +226,18 @@ def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], b
         floor = max(0, match.start() - _URL_REACH)
         if not small and _NOT_A_VERSION.search(text, floor, match.start()):
             return False
+    if judged[key] and _COMPARED.search(before):
+        return False
     return judged[key] and (
         _PORT.match(text, match.end()) is None or _VERSION_BEFORE.search(before) is not None
     )
 
 
+#: `user.last_ip == "85.207.191.61"`: compared, but no version.
+_COMPARED: Final = re.compile(
+    r"(?:(?<![A-Za-z])ip|Ip|IP|addr(?:ess)?|host|server|client|remote|peer)\w{0,3}[\"')\]]{0,2}[ ]?[=!]==?"
+    r"\s{0,2}[\"']?\Z"
+)
 _PORT: Final = re.compile(r":\d{2,5}\b")
 
 

@@ -64,11 +64,11 @@ _REACH: Final = 64
 _BEFORE: Final = 28
 #: What may stand between a name and its value without saying anything.
 _FILLER: Final = (
-    r"(?:[\s\"'`´’:=#>|*_~()\[{\\/,.–—-]|</?[\w:.-]{1,24}>|"
+    r"(?:</?[\w:.-]{1,24}>|[\s\"'`´’“”„«»‘:=#<>|*_~()\[{\\/,.°º–—-]|"
     r"\b(?:no|nos|nr|nrs|num|number|numbers|numero|número|numéro|nummer|numer|numeris|"
     r"des|du|del|della|do|da|patienten|patients|paciente|paziente|kunden|client|cliente|pacjenta|"
     r"customer|holder|szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
-    r"text|string|str|date|data|new|datetime|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
+    r"text|string|str|date|data|new|datetime|file|record|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
     r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
     r"στις|στη|στην|τις|au|dne|dnia|dniu|w|em|op|mm|dd|yyyy|yy|[dmy]{2,4}|datetime|"
     r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°º]|№|\b[A-Za-z]{1,12}(?:\.[a-z]{2,12})?\(|&quot;"
@@ -111,11 +111,22 @@ class Labels:
         for index, start, end in self._search.find_matches_as_indexes(folded):
             if not _is_whole(text, folded, start, end):
                 continue
+            if _ends_element(text, start):
+                continue
             values, quiet = self._known[index]
             if len(quiet) < len(values) and not _is_loud(text, start, end):
                 values = quiet
             if values:
                 yield Label(start, end, values)
+
+
+def _ends_element(text: str, start: int) -> bool:
+    """`</passport>` is behind its value; what follows is another's."""
+    opening = text.rfind("</", max(0, start - _TAG_MOST), start)
+    return opening >= 0 and text.find(">", opening, start) < 0
+
+
+_TAG_MOST: Final = 26
 
 
 def _joined(name: str) -> set[str]:
@@ -226,8 +237,12 @@ _CELLS: Final = {
     )
     for sign in ",;|\t"
 }
-_VALUES: Final = re.compile(r"\)\s{0,8}(?:OUTPUT[^()]{0,80})?VALUES?\s{0,8}(?=\()", re.IGNORECASE)
-_TUPLE: Final = re.compile(r"\s{0,8},?\s{0,8}\(([^()\n]{1,2000})\)")
+_VALUES: Final = re.compile(
+    r"\)\s{0,8}(?:OUTPUT[^()]{0,80})?VALUES?[\s>]{0,8}(?=\()", re.IGNORECASE
+)
+_TUPLE: Final = re.compile(  # a string may hold parentheses
+    r"[\s>]{0,8},?[\s>]{0,8}\(((?:'(?:[^'\n]|''){0,400}+'|\"[^\"\n]{0,400}+\"|[^()'\"\n]){1,400}+)\)"
+)
 
 
 def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:

@@ -17,11 +17,13 @@ from stdnum.at import tin as at_tin
 from stdnum.at import vnr as at_vnr
 from stdnum.au import tfn as au_tfn
 from stdnum.be import nn as be_nn
+from stdnum.be import vat as be_vat
 from stdnum.bg import egn as bg_egn
 from stdnum.br import cnpj as br_cnpj
 from stdnum.br import cpf as br_cpf
 from stdnum.ca import sin as ca_sin
 from stdnum.ch import ssn as ch_ssn
+from stdnum.ch import uid as ch_uid
 from stdnum.cn import ric as cn_ric
 from stdnum.cz import rc as cz_rc
 from stdnum.de import idnr as de_idnr
@@ -38,6 +40,7 @@ from stdnum.gr import amka as gr_amka
 from stdnum.gr import vat as gr_vat
 from stdnum.hr import oib as hr_oib
 from stdnum.ie import pps as ie_pps
+from stdnum.is_ import kennitala as is_kennitala
 from stdnum.in_ import aadhaar as in_aadhaar
 from stdnum.in_ import pan as in_pan
 from stdnum.it import codicefiscale as it_cf
@@ -45,6 +48,7 @@ from stdnum.lt import asmens as lt_asmens
 from stdnum.lv import pvn as lv_pvn
 from stdnum.nl import bsn as nl_bsn
 from stdnum.no import fodselsnummer as no_fnr
+from stdnum.no import orgnr as no_orgnr
 from stdnum.pl import nip as pl_nip
 from stdnum.pl import pesel as pl_pesel
 from stdnum.pt import cc as pt_cc
@@ -52,6 +56,7 @@ from stdnum.pt import nif as pt_nif
 from stdnum.ro import cnp as ro_cnp
 from stdnum.se import personnummer as se_pnr
 from stdnum.si import emso as si_emso
+from stdnum.tr import tckimlik as tr_tckimlik
 from stdnum.us import ein as us_ein
 from stdnum.us import itin as us_itin
 
@@ -526,6 +531,47 @@ VALUES: Final = (
         checked(in_pan),
         loud="pan",
     ),
+    _value(
+        "NATIONAL_ID",
+        "tckimlik",
+        "tc kimlik|tc kimlik no|t.c. kimlik no|t c kimlik no|t.c. kimlik|kimlik no|tckn|tckimlik|"
+        "tc kimlik numarası|kimlik numarası|tc no|vatandaşlık numarası|tc kimlik numarasi",
+        r"[1-9]\d{10}|[1-9]\d{2}[ ]\d{3}[ ]\d{3}[ ]\d\d",
+        checked(tr_tckimlik),
+    ),
+    _value(
+        "NATIONAL_ID",
+        "kennitala",
+        "kennitala|kennitalan|kennitölu|kt|icelandic id",
+        r"[0-7]\d{5}[ \-]?\d{4}",
+        checked(is_kennitala),
+    ),
+    _value(
+        "TAXID",
+        "enterprise",
+        "kbo|kbo nummer|ondernemingsnummer|numéro d'entreprise|numero d'entreprise|"
+        "enterprise number|unternehmensnummer",
+        rf"{_digits(4, 3, 3)}|[01]\d{{9}}",
+        checked(be_vat),
+        loud="bce",
+        score=0.92,
+    ),
+    _value(
+        "TAXID",
+        "orgnr",
+        "orgnr|org nr|org.nr|organisasjonsnummer|organisasjonsnr|organisasjonsnummeret",
+        _digits(3, 3, 3),
+        checked(no_orgnr),
+        score=0.92,
+    ),
+    _value(
+        "TAXID",
+        "ch-uid",
+        "uid|uid nummer|uid nr|unternehmens identifikationsnummer|numéro ide|ide",
+        r"CHE[ \-]?\d{3}[. ]?\d{3}[. ]?\d{3}(?![ ]?(?:MWST|TVA|IVA|VAT))",
+        checked(ch_uid),
+        score=0.92,
+    ),
     _value("NATIONAL_ID", "cpf", "cpf", rf"{_digits(3, 3, 3, 2)}|\d{{11}}", checked(br_cpf)),
     _value("TAXID", "cnpj", "cnpj", rf"{_digits(2, 3, 3, 4, 2)}", checked(br_cnpj)),
     _value(
@@ -542,7 +588,7 @@ VALUES: Final = (
         "federal ein|ein number",
         r"\d\d-\d{7}|\d{9}",
         us_ein.is_valid,
-        loud="ein",
+        loud="ein|tin",
         score=0.8,
     ),
     _value(

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
+from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers, occurrences
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
 from gateway.redaction.policy import Policy
@@ -49,7 +49,7 @@ _FIELDS: Final = Labels(
             "next of kin, emergency contact, applicant name, passenger name, guest name, "
             "student name, teacher name, doctor name, attending physician, manager name, "
             "signatory, assignee name, reviewer name, reporter name, billing name, shipping name, "
-            "vorname, nachname, familienname, vollständiger name, kontoinhaber, ansprechpartner, "
+            "vorname, nachname, familienname, vollständiger name, vorname und nachname, ad soyad, adı soyadı, ad, soyad, soyadı, kontoinhaber, ansprechpartner, "
             "ansprechpartnerin, kundenname, karteninhaber, prénom, prenom, nom de famille, "
             "nom complet, nom du client, nom et prénom, titulaire, nombre completo, apellido, "
             "apellidos, primer apellido, segundo apellido, nombre y apellidos, nombre del cliente, "
@@ -64,7 +64,7 @@ _FIELDS: Final = Labels(
         ),
         _field(
             Place.ROLE,
-            "customer, client, patient, author, assignee, reviewer, reporter, recipient, employee, "
+            "customer, client, patient, klant, müşteri, author, assignee, reviewer, reporter, recipient, employee, "
             "applicant, beneficiary, passenger, attendee, signed by, prepared by, approved by, "
             "submitted by, reported by, requested by, created by, updated by, written by, "
             "reviewed by, maintainer, committer, contributor, spouse, guardian, physician, caller, "
@@ -118,6 +118,12 @@ _NO_NAME: Final = frozenset(
      "linux", "windows", "python", "java", "javascript", "docker", "kubernetes", "claude", "bot",
      "actions", "security"]
 )  # fmt: skip
+
+#: First names that are also a month or a product: only with a last name behind them.
+_ALSO_FIRST: Final = frozenset(["claude", "june", "august"])
+_PRODUCTS: Final = frozenset(
+    ["code", "sonnet", "opus", "haiku", "desktop", "ai", "instant", "agent", "cli", "pro", "max"]
+)
 
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['’ʼ\-](?=[^\W\d_]))*\.?")
 _WORDS_MOST: Final = 6
@@ -255,7 +261,7 @@ _CUES: Final = {
 _CUE_NAMES: Final = tuple(_CUES)
 _CUE_SEARCH: Final = AhoCorasick(_CUE_NAMES, matchkind=MatchKind.LeftmostLongest)
 _AFTER_GREETING: Final = re.compile(r"[ ]?(?:[,!:;–—-]|\.(?!\w)|\r?\n|\Z)")
-_AFTER_CLOSING: Final = re.compile(r"[,.!]?[ \t]*(?:\r?\n){1,2}[ \t>]*|,[ ]")
+_AFTER_CLOSING: Final = re.compile(r"[,.!]?[ \t]*(?:\r?\n[ \t>]*){1,3}|,[ ]")
 _AFTER_SIGNATURE: Final = re.compile(r"[ \t]*(?:[,|(]|\r?\n|\Z)")
 _PERSONAL: Final = re.compile(
     r"e-?mail|phone|mobile|\btel\b|iban|address|birth|\bdob\b|\bssn\b|gender|surname|\bage\b|"
@@ -266,11 +272,13 @@ _PERSONAL: Final = re.compile(
 _NEIGHBORHOOD: Final = 160
 #: Between the name of a field and its value.
 _GLUE: Final = re.compile(
-    r"(?P<close>\\{0,7}[\"'`]|</?\w{1,12}>|\*\*)?[ \t]{0,3}(?:[:=]|=>|\||"
-    r"</?\w{1,12}>)(?:\*\*)?[ \t]{0,8}"
+    r"(?P<close>\\{0,7}[\"'`]|</?\w{1,12}>|\*\*)?[ \t]{0,3}(?::=|==|=>|[:=]|\||"
+    r"</?\w{1,12}>|\)=\(|\.{3,40}|\t|[ ]{2,8}|\((?=[\"'])|[ ](?=[\"'])|[ ](?:IN|in)[ ]?\("
+    r"|\r?\n(?=[^\W\d_]))(?:\*\*)?[ \t]{0,8}"
     r"(?P<quote>\\{0,7}[\"'`])?(?:<\w{1,12}>)?"
 )
-_END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\s[–—-]\s)")
+_SIGN: Final = re.compile(r"[:=|>.(\"'`]")
+_END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\)(?:\s|\Z)|\s[–—-]\s)")
 
 
 #: Behind the head of a column.
@@ -289,7 +297,8 @@ class PeopleRule(Rule):
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
         return Triggers(
-            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES), capital=True
+            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES, *_DIRECTORY),
+            capital=True,
         )
 
     def spans(self, source: Source) -> Iterator[Span]:
@@ -300,6 +309,7 @@ class PeopleRule(Rule):
         yield from _trailers(source)
         yield from _fields(source)
         yield from _cued(source)
+        yield from _directory(source)
 
     def value_spans(self, key: str, value: str, *, beside: str = "") -> Iterator[Span]:
         """The whole `value` when `key` is the name of a person's field."""
@@ -331,7 +341,11 @@ def _person(text: str, at: int, limit: int) -> list[tuple[int, int]]:
         stop = word.endswith(".") and not (len(word) == 2 or word.lower() in _ABBREVIATED)
         bare = word.rstrip(".") if stop else word
         if word[0].isupper() and _has_shape(bare):
-            if bare.lower().rstrip(".") in _NO_NAME or bare.lower() in TRADE:
+            low = bare.lower().rstrip(".")
+            also_first = not parts and low in _ALSO_FIRST
+            if not also_first and (low in _NO_NAME or bare.lower() in TRADE):
+                return []
+            if parts and low in _PRODUCTS:
                 return []
             parts.append((at, at + len(bare)))
             good = len(parts)
@@ -345,6 +359,8 @@ def _person(text: str, at: int, limit: int) -> list[tuple[int, int]]:
     parts = parts[:good]
     while parts and text[parts[0][0] : parts[0][1]].lower() in _TITLE_WORDS:
         del parts[0]
+    if len(parts) == 1 and text[parts[0][0] : parts[0][1]].lower() in _ALSO_FIRST:
+        return []
     return parts
 
 
@@ -378,12 +394,20 @@ def _unusual(text: str, parts: list[tuple[int, int]]) -> bool:
     return not any(text[a:b].lower() in COMMON for a, b in parts)
 
 
+_FIRST_LETTERS: Final = re.compile(r"(?<![^\W\d_])(?<![^\W\d_]['’])[^\W\d_]")
+
+
 def _is_name(value: str, place: Place, *, beside: str) -> bool:
     """Whether all of `value` is the name of a person."""
     written = value.strip()
     if "," in written:  # `Doe, Jane`
         last, _, first = written.partition(",")
         written = f"{first.strip()} {last.strip()}" if first.strip() else last
+    if written.islower() and place is not Place.VAGUE:
+        titled = _FIRST_LETTERS.sub(lambda first: first.group().upper(), written)
+        parts = _person(titled, 0, len(titled)) if len(titled) == len(written) else []
+        whole = len(parts) > 1 and parts[-1][1] == len(titled)
+        return whole and _known(titled, parts) and _unusual(titled, parts)
     parts = _person(written, 0, len(written))
     if not parts or parts[-1][1] < len(written.rstrip(".")):
         return False
@@ -434,6 +458,9 @@ def _fields(source: Source) -> Iterator[Span]:
         if span is None:
             continue
         place = _PLACES[label.values[0].rule]
+        if glue is not None and not _SIGN.search(glue.group()):
+            # `Full Name⏎Date Of Birth`: blanks say less than a colon
+            place = Place.VAGUE if "\n" in glue.group() or place is Place.VAGUE else Place.ROLE
         beside = (
             text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
         )
@@ -566,6 +593,36 @@ def _trailers(source: Source) -> Iterator[Span]:
             continue
         if "-by" in trailer.group() or "uthor" in trailer.group() or _known(text, parts):
             yield Span(at, parts[-1][1], "NAME", 0.8, "trailer")
+
+
+#: Names of a person in a card (RFC 6350), a calendar (RFC 5545) and a directory (RFC 4519).
+_DIRECTORY: Final = ("fn:", "fn;", "cn=", "\nn:", "\nn;", "displayname=", "sn=", "givenname=")
+_DIRECTORY_VALUE: Final = re.compile(
+    r"(?:;[^:\n]{1,60}:)?[\"']?(?P<name>[^\W\d_](?:[^\W\d_]|[ .'’;\-]){1,79})(?=[\"',:;+/\r\n]|\Z)"
+)
+
+
+def _directory(source: Source) -> Iterator[Span]:
+    text = source.text
+    for at, sign in occurrences(source.folded, _DIRECTORY):
+        if text[at - 1 : at].isalnum() and sign[0] != "\n":
+            continue
+        end = at + len(sign) - (sign[-1] == ";")
+        match = _DIRECTORY_VALUE.match(text, end)
+        if match is None:
+            continue
+        start, last = match.span("name")
+        name = text[start:last].rstrip(" ;")
+        words = name.replace(";", " ")
+        single = sign in ("sn=", "givenname=")
+        parts = _person(words, 0, len(words))
+        if (
+            parts
+            and parts[-1][1] == len(words)
+            and (_known(words, parts) or _unusual(words, parts))
+            and (single or len(parts) > 1)
+        ):
+            yield Span(start, start + len(name), "NAME", 0.8, "directory")
 
 
 def _cued(source: Source) -> Iterator[Span]:

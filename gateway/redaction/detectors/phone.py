@@ -62,6 +62,7 @@ _WORDS: Final = re.compile(
             r"\b(?:office(?: line)?|home|work|direct|private?)\b\W{0,3}\Z|\bvoicemail|\bfono",
             r"\bn[uú]m[eé]ro\b|rufnummer|\btelnr|msisdn|\bpager|\bnummer:|\bgsm\b|\btlf\b|\btfn\b",
             r"\b(?:my|your|his|her|their|our|cell|contact|direct) number is\b|\bpuh\b|puhelin|τηλ",
+            r"\bsími|\bfarsím|tālr|\bcep\b|電話|\bnatel\b|\bmob\b[.:]|\bkom\.",
             r"κινητ|\bappele|\bjoindre|\bll[aá]m|\bzadzwo|\bdzwo|\bchiam|\bbel(?:t|len)? |\bruf",
             r"\banruf|\berreich|\bkom[oó]rk|\bszám|\bčísl|\bтел|\bмоб|\bph[.:#]",
         )
@@ -165,12 +166,19 @@ def _score(text: str, run: re.Match[str], words: _Words) -> float:
         return 0.7
     if _ZIP_CODE.fullmatch(written):
         return 0.0
-    if _TRUNK.fullmatch(written) and 9 <= len(digits) <= 12 and _stands_alone(text, run):
+    if (
+        _TRUNK.fullmatch(written)
+        and (9 <= len(digits) <= 12 or (len(digits) == _SHORT_TRUNK and _is_of("SE", digits)))
+        and _stands_alone(text, run)
+    ):
         return 0.65
     if not plus and _is_national(text, run, written, digits):
         return 0.6
     return _by_context(text, run, written, digits, words)
 
+
+#: Sweden writes as few as `08-18 73 36`.
+_SHORT_TRUNK: Final = 8
 
 #: Nothing but digits behind a trunk zero, and the regions that have such numbers.
 _PLAIN: Final = re.compile(r"0[1-9]\d{7,10}")
@@ -271,7 +279,7 @@ _GOES_ON: Final = re.compile(r"\w|[+%]|[.:/]\d|-(?:\d|[0-9a-fA-F]{4}(?![a-zA-Z])
 
 def _international(digits: str, written: str) -> bool:
     """A number with its country code; a decimal with a sign is none."""
-    if "." in written and re.search(r"\.\d(?:\D|\Z)", written):
+    if written.count(".") == 1 and re.search(r"\.\d(?:\D|\Z)", written):
         return False
     if "(0)" in written:
         digits = "".join(c for c in written.replace("(0)", "", 1) if c.isdigit())
@@ -378,6 +386,8 @@ VALUES: Final = (
             "handy|telefon|telefonnummer|rufnummer|mobil|mobilnummer|téléphone|telephone|"
             "portable|teléfono|telefono|móvil|movil|cellulare|telefone|telemóvel|telefoon|"
             "telefoonnummer|mobiel|telefon komórkowy|komórka|puhelin|puhelinnumero|tlf|"
+            "sími|farsími|símanúmer|gsm|mob|tālrunis|tālr|telefonas|telefoninumber|cep|cep telefonu|"
+            "celular|téléphone portable|tél|tfno|電話|電話番号|携帯|"
             "tlf nr|τηλέφωνο|κινητό|τηλ|telefonszám|whatsapp|sms|telefón|mobilní telefon|"
             "телефон"
         ),

@@ -23,9 +23,9 @@ _B58: Final = "1-9A-HJ-NP-Za-km-z"
 #: Version bytes: BTC 0 5, testnet 111 196, LTC 48 50, DOGE 30 22, DASH 76 16, TRX 65; ZEC has two.
 _VERSIONS: Final = frozenset({0, 5, 48, 50, 30, 22, 76, 16, 65})
 _BASE58: Final = re.compile(
-    rf"[13LMDXTA](?<![A-Za-z0-9_/+=][13LMDXTA])[{_B58}]{{25,33}}(?![A-Za-z0-9_+=])"
+    rf"[13LMDXTA](?<![A-Za-z0-9_+][13LMDXTA])[{_B58}]{{25,33}}(?![A-Za-z0-9_+=])"
 )
-_RIPPLE: Final = re.compile(rf"r(?<![A-Za-z0-9_/+=]r)[{_B58}]{{24,34}}(?![A-Za-z0-9_+=])")
+_RIPPLE: Final = re.compile(rf"r(?<![A-Za-z0-9_+]r)[{_B58}]{{24,34}}(?![A-Za-z0-9_+=])")
 _RIPPLE_DIGITS: Final = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz"
 _BITCOIN_DIGITS: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _FROM_RIPPLE: Final = str.maketrans(_RIPPLE_DIGITS, _BITCOIN_DIGITS)
@@ -60,7 +60,7 @@ VALUES: Final = (
             "o address", "xrp", "btc", "bitcoin", "bitcoin address", "btc address", "solana wallet",
             "solana address", "wallet id", "payout address", "deposit address", "public key base58",
         ),
-        re.compile(rf"(?<![\w/+=])[{_B58}]{{32,44}}(?![\w/+=])"),
+        re.compile(rf"(?<![\w/+])[{_B58}]{{32,44}}(?![\w/+=])"),
         lambda written: (
             any(c.isdigit() for c in written)
             and any(c.isupper() for c in written)
