@@ -18,6 +18,7 @@ from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCach
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
 from gateway.redaction.vouching import vouched_by
 from gateway.wire.schema import Reading
+from gateway.wire.walk import Scanner as TextScanner
 
 WIRE_PACKAGE: Final = "gateway.wire"
 
@@ -90,8 +91,9 @@ class Scanner:
         tokenizer = Tokenizer(self._key, job.scope, job.taken)
         redactor = self._redactor(tokenizer, job.scope)
         beside = self._redactor(tokenizer, job.scope)
+        read = TextScanner(beside).string
         for name, value in job.params.items():
-            if beside.text(value) != value:
+            if read(value) != value:
                 raise ScanRefused(
                     "request_line",
                     f"The {name} in the request line holds a value that the policy protects, and a "
@@ -99,7 +101,7 @@ class Scanner:
                 )
         reading = Reading(redactor, vouched=vouched_by(self._key, job.whose, job.vouched))
         redacted = wire.redact_body(body, job.content_type, reading, job.params)
-        hits = {name for name, value in job.extra.items() if beside.text(value) != value}
+        hits = {name for name, value in job.extra.items() if read(value) != value}
         return ScanResult(
             body=redacted.body,
             content_type=redacted.media_type,

@@ -36,6 +36,12 @@ from gateway.wire.walk import Scanner, distinct_keys, same_or_new
 #: Seals this long pass unread; in a shorter one a key or number could pose as one. Those of the
 #: providers seen so far have 100 characters and more, and random ones hold nothing to find.
 SHORTEST_SEAL: Final = 200
+#: Shorter ones must also be written as no key is: whole groups of the plain alphabet.
+_SHORTEST_PADDED: Final = 64
+_PADDED: Final = re.compile(r"[A-Za-z0-9+/]*(?:=|[+/][A-Za-z0-9+/]*)={0,2}")
+_HEXADECIMAL: Final = re.compile(r"[0-9a-fA-F]+")
+#: So much of a seal tells whether it is a text.
+_HEAD: Final = 256
 
 #: Beginnings of the image, sound and document formats the APIs take.
 _BINARY: Final = re.compile(
@@ -57,6 +63,22 @@ _NO_PREFIX: Final = re.compile("")
 def is_blob(value: Any) -> bool:
     """Tell whether a value is a base64 text, as seals are; nothing readable hides in one."""
     return isinstance(value, str) and value != "" and _BASE64.fullmatch(value) is not None
+
+
+def is_seal(value: Any) -> bool:
+    """Tell whether a value is one that a provider signed or encrypted: base64 that is no text in
+    disguise and so long that nobody's number or key could pose as one."""
+    if not is_blob(value) or _HEXADECIMAL.fullmatch(value):
+        return False
+    size = len(value)
+    padded = size % 4 == 0 and size >= _SHORTEST_PADDED and _PADDED.fullmatch(value) is not None
+    return (padded or size >= SHORTEST_SEAL) and not _begins_as_text(value)
+
+
+def _begins_as_text(value: str) -> bool:
+    raw = _decoded(value[:_HEAD]) or b""
+    text = raw[:-3].decode("utf-8", "replace")  # the last character may be cut
+    return "\ufffd" not in text and all(c.isprintable() or c in "\t\r\n" for c in text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +272,7 @@ class SchemaWalk:
             return self.named(value, schema.id_prefix, schema.id_body)
         if name in schema.seals and is_blob(value):
             self.report.signed_parts += 1
-            if len(value) >= SHORTEST_SEAL:
+            if is_seal(value):
                 return value
         if name in schema.models:
             return self.named(value, schema.model_prefix, schema.model_body)

@@ -271,7 +271,7 @@ def test_the_same_prefix_gives_the_same_bytes_on_every_turn() -> None:
     [
         {"type": "thinking", "thinking": C, "signature": "c2lnbmVk+/=="},
         {"type": "thinking", "thinking": f"token {T}", "signature": "EqQB"},
-        {"type": "redacted_thinking", "data": "Q0FOQVJZMDAwMVo="},
+        {"type": "redacted_thinking", "data": "/v8AQ0FO+gE="},
         {"type": "compaction", "content": C, "signature": "c2ln"},
         {
             "type": "compaction",

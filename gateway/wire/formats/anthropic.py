@@ -31,7 +31,7 @@ from gateway.wire.formats.anthropic_stream import (
     signed_text,
     usage_from,
 )
-from gateway.wire.schema import SHORTEST_SEAL, Schema, SchemaWalk, is_blob
+from gateway.wire.schema import Schema, SchemaWalk, is_blob, is_seal
 from gateway.wire.sse import serialise
 from gateway.wire.walk import restore_free, restore_string
 
@@ -213,9 +213,7 @@ class AnthropicWalk(SchemaWalk):
         if signed is None or not self.vouched(*signed):
             # Not what a model thought behind this gateway: somebody's text, read like any other.
             sealed = tuple(
-                name
-                for name in sealed
-                if name != SIGNED_TEXT.get(kind) and len(block[name]) >= SHORTEST_SEAL
+                name for name in sealed if name != SIGNED_TEXT.get(kind) and is_seal(block[name])
             )
         if kind == "redacted_thinking" or sealed:
             self.report.signed_parts += 1

@@ -38,7 +38,7 @@ from gateway.wire.formats.bedrock_stream import (
     signed_reasoning,
     usage_from,
 )
-from gateway.wire.schema import SHORTEST_SEAL, Reading, Schema, SchemaWalk, is_blob
+from gateway.wire.schema import Reading, Schema, SchemaWalk, is_blob, is_seal
 from gateway.wire.strictjson import dumps, loads
 from gateway.wire.walk import Scanner
 
@@ -134,7 +134,7 @@ class ConverseWalk(SchemaWalk):
             name
             for name, passes in (
                 ("text", self.vouched(*signed)),
-                ("signature", self.vouched(*signed) or len(signed[1]) >= SHORTEST_SEAL),
+                ("signature", self.vouched(*signed) or is_seal(signed[1])),
             )
             if passes
         ]

@@ -31,7 +31,7 @@ from gateway.wire.formats.openai_chat_stream import (
     restore_answer,
     signed_text,
 )
-from gateway.wire.schema import SHORTEST_SEAL, Schema, SchemaWalk, is_blob
+from gateway.wire.schema import Schema, SchemaWalk, is_seal
 
 #: Types of content parts: OpenAI's own, then those of OpenRouter, vLLM and Mistral. A type that is
 #: missing here is refused: nobody knows where its text would be.
@@ -134,11 +134,7 @@ class ChatWalk(SchemaWalk):
         return {**scanned, **{name: thought[name] for name in sealed}}
 
     def _sealed_members(self, thought: dict[str, Any]) -> list[str]:
-        sealed = [
-            name
-            for name in ("data", "signature")
-            if is_blob(thought.get(name)) and len(thought[name]) >= SHORTEST_SEAL
-        ]
+        sealed = [name for name in ("data", "signature") if is_seal(thought.get(name))]
         for member in SIGNED_LISTS.values():
             signed = signed_text(thought, member)
             if signed is not None:
