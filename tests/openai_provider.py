@@ -29,7 +29,7 @@ async def answer_openai(request: web.Request, seen: Seen) -> web.StreamResponse:
     """Answer any of the calls."""
     path = seen.target.partition("?")[0]
     if path.endswith("/chat/completions"):
-        return await _chat(request, seen.document)
+        return await chat_answer(request, seen.document, planned(seen.document))
     if path.endswith("/completions"):
         prompt = seen.document["prompt"]
         choice = {"index": 0, "text": f"{prompt}!", "logprobs": None, "finish_reason": "stop"}
@@ -52,8 +52,10 @@ async def answer_openai(request: web.Request, seen: Seen) -> web.StreamResponse:
     return web.json_response({"error": {"message": "no such call", "type": "x"}}, status=404)
 
 
-async def _chat(request: web.Request, document: dict[str, Any]) -> web.StreamResponse:
-    message = planned(document)
+async def chat_answer(
+    request: web.Request, document: dict[str, Any], message: dict[str, Any]
+) -> web.StreamResponse:
+    """Answer a chat request with a message, whole or in pieces."""
     reason = "tool_calls" if "tool_calls" in message else "stop"
     count = document.get("n") or 1
     if document.get("stream") is not True:
