@@ -57,6 +57,7 @@ def passwords(text: str, judge: Judge) -> Iterator[Span]:
             value = match["password"]
             if not is_expression(value) and len(value) > 1 and value.lower() not in CONSTANTS:
                 yield Span(match.start("password"), match.end("password"), "SECRET", 0.9, "url")
+                at = match.end() - 3  # what else it holds is part of it
         at = text.find("://", at + 3)
 
 
