@@ -94,8 +94,9 @@ _FORM_PLAIN: Final = "[]!*'(),/:@?"
 _SHORTEST_SPELLED: Final = 8
 #: A number that is short for a longer one.
 _EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2}))?")
-#: `user_4539…`: letters before a number in a key say what it is.
-_NUMBERED_KEY: Final = re.compile(r"(.*[A-Za-z]_)(\d[\d\-]{10,24})")
+#: `user_4539…`: a key or an id, letters before a number.
+_NUMBERED: Final = re.compile(r"([\w.:/\-]*[A-Za-z]_{1,2})(\d[\d\-]{10,24})", re.ASCII)
+_LONGEST_NUMBERED: Final = 80
 _URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
@@ -120,7 +121,7 @@ class Scanner:
             return text if key is None else self._plain(text, key)
         if depth < MAX_NESTING:
             text = self._nested(text, key, depth)
-        text = self._plain(text, key)
+        text = self._numbered(self._plain(text, key))
         # Last, so that a value known as a whole by its key is not taken apart before.
         if len(text) < SHORTEST_BASE64 or depth >= MAX_NESTING:
             return text
@@ -150,7 +151,7 @@ class Scanner:
         """Return an object key redacted; a key may be a JSON text like any other string."""
         known = self._keys.get(key)
         if known is None:
-            known = self._keys[key] = self._key(key)
+            known = self._keys[key] = self.string(key)
         return known
 
     def url(self, url: str) -> str:
@@ -189,10 +190,12 @@ class Scanner:
         scanned = None if text is None else self.string(text, key, depth + 1)
         return None if text is None or scanned is None or scanned == text else (text, scanned)
 
-    def _key(self, key: str) -> str:
-        scanned = self.string(key)
-        numbered = _NUMBERED_KEY.fullmatch(key) if scanned == key else None
-        return scanned if numbered is None else numbered[1] + self._plain(numbered[2], None)
+    def _numbered(self, text: str) -> str:
+        """Read the number of a word that ends in one: in a text it would be the name of a thing."""
+        if len(text) > _LONGEST_NUMBERED or not text[-1:].isdigit():
+            return text
+        found = _NUMBERED.fullmatch(text)
+        return text if found is None else found[1] + self._plain(found[2], None)
 
     def _respelled(self, items: list[Any], key: str | None, depth: int) -> list[Any] | None:
         found = self.spelled(items, key, depth)
