@@ -443,3 +443,15 @@ def test_predictions_count_their_tokens() -> None:
     assert isinstance(predict, JsonFormat)
     assert predict.usage_of(answer) == Usage(input=8)
     assert predict.usage_of({"predictions": [1]}) == Usage()
+
+
+def test_thoughts_stay_as_they_are_in_the_answers_of_a_batch() -> None:
+    parts = [{"text": A, "thought": True}, {"text": A}]
+    answer = {"response": {"candidates": [{"content": {"parts": parts}}]}, "metadata": {"key": A}}
+    batch = {"name": "batches/1", "response": {"inlinedResponses": {"inlinedResponses": [answer]}}}
+    body = wire.get("gemini.read").restore_body(
+        json.dumps(batch).encode(), "application/json", restoring(ORIGINALS)
+    )
+    (found,) = json.loads(body.body)["response"]["inlinedResponses"]["inlinedResponses"]
+    assert found["metadata"] == {"key": MAIL}
+    assert found["response"]["candidates"][0]["content"]["parts"] == [parts[0], {"text": MAIL}]

@@ -32,6 +32,7 @@ _REPEATED: Final = spellings("modelVersion responseId createTime")
 _CHATTER: Final = _REPEATED | spellings("candidates usageMetadata")
 _BARE_CANDIDATE: Final = words("content index")
 _MEDIA: Final = spellings("mimeType")
+_ANSWERS: Final = spellings("candidates inlinedResponses")
 
 
 def spelling(node: Any, name: str) -> str | None:
@@ -69,10 +70,15 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         name: inside
         if name in kept
         else restore_free(inside, restore)
-        if name in FREE
+        if name in FREE and not _holds_answers(inside)
         else restore_node(inside, restore)
         for name, inside in value.items()
     }
+
+
+def _holds_answers(value: Any) -> bool:
+    """Tell a batch's `response`, which holds those of its calls, from a function's."""
+    return isinstance(value, dict) and not _ANSWERS.isdisjoint(value)
 
 
 def usage_from(document: Any) -> Usage:
