@@ -455,18 +455,3 @@ def test_thoughts_stay_as_they_are_in_the_answers_of_a_batch() -> None:
     (found,) = json.loads(body.body)["response"]["inlinedResponses"]["inlinedResponses"]
     assert found["metadata"] == {"key": MAIL}
     assert found["response"]["candidates"][0]["content"]["parts"] == [parts[0], {"text": MAIL}]
-
-
-def test_text_held_leaves_before_a_thought() -> None:
-    parts = [{"text": "see [EMAIL_"}, {"text": A[:5], "thought": True}, {"text": "so"}]
-    chunks = [{"candidates": [{"content": {"parts": [part]}}]} for part in parts]
-    together = {"candidates": [{"content": {"parts": parts}}]}
-    for documents in (chunks, [together]):
-        stream = FORMAT.new_stream(restorers(ORIGINALS))
-        events = b"".join(f"data: {json.dumps(d)}\n\n".encode() for d in documents)
-        out = stream.feed(events) + stream.close()
-        found = [json.loads(e.data) for e in SseParser().feed(out) if e.data is not None]
-        shown = [p for d in found for p in d["candidates"][0]["content"]["parts"]]
-        texts = [(p.get("thought", False), p["text"]) for p in shown]
-        assert texts[-2:] == [(True, A[:5]), (False, "so")]
-        assert "".join(text for _, text in texts[:-2]) == "see [EMAIL_"

@@ -252,7 +252,6 @@ class _Chunk:
         """Take the next part of the candidate."""
         is_text = isinstance(part.get("text"), str)
         if is_text and part.get("thought") is True:
-            self._end((self._index,))
             return
         if is_text:
             self._piece((self._index,), (*self._path, place, "text"), last=False)
