@@ -30,6 +30,7 @@ from gateway.redaction.detectors.values import (
     SPOKEN_MAX,
     VALUE_MAX,
     Judge,
+    dense,
     is_chosen,
     is_generated,
     is_random,
@@ -50,12 +51,16 @@ _WRAPPERS: Final = (
 )
 #: From the end of the name to its value.
 _GLUE: Final = re.compile(
-    r"(?P<close>\\{0,7}[\"'`]|[*_]{2}(?=[ \t]?[:=])|\}(?=[ \t]*=[ \t]*[\"']))?\]?[ \t]{0,20}(?:"
-    r"(?P<op>=>|:=|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|(?P<arg>[ \t]))"
+    r"(?P<close>\\{0,7}[\"'`]|[*_]{2}(?=[ \t]?[:=])|"
+    r"\}(?=[ \t]*=[ \t]*[\"']))?\]?[ \t]{0,20}(?:"
+    r"(?P<op>=>|:=|:-|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|"
+    r"(?P<arg>[ \t]))"
+    r"(?:(?<=:)(?:[*_]{2}|</(?:b|strong|code|em|dt|th)>)(?=[ \t]))?"
     r"[ \t]{0,20}(?:!!(?:str|binary)[ \t]{1,4}|&[\w-]{1,30}[ \t]{1,4}){0,2}"
     r"(?:[|>][+-]?\d?[ \t]{0,4}(?:\r?\n|(?:\\{1,7}r)?\\{1,7}n)[ \t]{1,20})?"
     rf"(?:{_WRAPPERS}(?=\\{{0,7}}[\"'`]))?"
-    r"(?P<prefix>[rRbBuU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
+    r"(?:\((?:[ \t]{0,4}\r?\n)?[ \t]{0,24}(?=[\"']))?"
+    r"(?P<prefix>[rRbBuUfF]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))?"
 )
 #: The same with a type between: `name: str = "…"`, `name string = "…"`, `name { get; set; } = "…"`.
 _TYPED: Final = re.compile(
@@ -66,19 +71,42 @@ _TYPED: Final = re.compile(
 _PAIR: Final = re.compile(
     r"[\"']?,?[ \t]{0,8}(?:\{[ \t]{0,4})?"
     r"(?:\r?\n[ \t]{0,60}(?:(?:type|description|sensitive|nullable)[ \t]{0,12}=[^\r\n]{0,200}"
-    r"\r?\n[ \t]{0,60}){0,4})?(?:--body[ =]|[\"']?(?:value|default|"
+    r"\r?\n[ \t]{0,60}){0,4})?(?:--(?:body|value)[ =]|[\"']?(?:value|default|"
     r"content)[\"']?[ \t]{0,12}(?P<op>[:=]))"
     r"[ \t]{0,8}(?P<quote>[\"'])?",
     re.IGNORECASE,
 )
 #: `define('NAME', 'value')`, `setdefault("NAME", "value")`, `("NAME", "value"),`
-_CALL: Final = re.compile(r"(?P<close>\\{0,7}[\"'`])[ \t]{0,4},[ \t]{0,24}(?P<quote>\\{0,7}[\"'`])")
+_CALL: Final = re.compile(
+    r"(?P<close>\\{0,7}[\"'`])(?:[ \t]{0,4},[ \t]{0,24}|[ \t]to[ \t])(?P<quote>\\{0,7}[\"'`])"
+)
 #: `ENV.fetch("NAME") { "value" }`, `get("NAME") or "value"`
 _DEFAULT: Final = re.compile(
     r"[\"'`]\)?\]?[ \t]{0,2}(?:\{|or|\|\||\?\?|\?:|:-)[ \t]{0,2}(?P<quote>[\"'`])"
 )
+#: `= environ.get("NAME") or "value"`, `: process.env.NAME ?? "value"`, `= getenv("NAME", "value")`
+_FALLBACK: Final = re.compile(
+    r"[\"'`]?\]?[ \t]{0,8}(?:=|:=?)[ \t]{0,8}"
+    r"(?:[\w.:>$-]{1,60}(?:[(\[][\"'][\w.\-]{1,60}[\"'][)\]])?"
+    r"[ \t]{0,2}(?:\bor\b|\|\||\?\?|\?:)[ \t]{0,2}|"
+    r"[\w.:>-]{1,40}\([\"'][\w.\-]{1,60}[\"'],[ \t]{0,2})(?P<quote>[\"'`])"
+)
+#: `expect(name).toBe("value")`
+_EXPECTED: Final = re.compile(
+    r"\)\.(?:toBe|toEqual|toStrictEqual|isEqualTo|to\.equal|to\.eq|equals)\((?P<quote>[\"'`])"
+)
+#: A field of a form that was sent in parts.
+_FORM_FIELD: Final = re.compile(
+    r"\"(?:;[^\r\n]{0,80})?(?:\r?\nContent-[^\r\n]{1,100}){0,3}\r?\n\r?\n"
+    r"(?P<value>[^\r\n]{1,256})"
+)
 #: `.password("value")`, `setPassword("value")`
 _SETTER: Final = re.compile(r"\([ \t]{0,2}(?P<quote>[\"'`])")
+#: `password("value")`, `password{"value"}`, `by lazy { "value" }`
+_BARE: Final = re.compile(
+    r"(?:[({][ \t]{0,2}|[: ]{0,3}(?:String )?by lazy \{[ \t]{0,2})"
+    r"(?P<quote>\")(?=[^\"\n]{1,256}\"[ \t]{0,2}[)}])"
+)
 _USING: Final = re.compile(r"(?:\A|(?<=\.))(?:with|using)(?=[A-Z])")
 _SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|add)_?(?=[A-Z_\w]))")
 #: `<entry key="NAME">value</entry>`
@@ -97,7 +125,8 @@ _NEXT_ELEMENT: Final = re.compile(
 )
 #: `the password is …`, `password "…"`, in sentences.
 _SPOKEN: Final = re.compile(
-    r"[ \t]{1,3}(?:(?:is|was|=|to|will be|set to|for [\w@.\-]{1,40} is)(?::|[ \t]){1,3})?"
+    r"[\"'`*]{0,2}[ \t]{1,3}"
+    r"(?:(?:is|was|=|to|will be|set to|for [\w@.\-]{1,40} is)(?::|[ \t]){1,3})?"
     r"(?P<quote>[\"'`])?"
 )
 #: A value that was replaced before ends where its token does.
@@ -109,7 +138,7 @@ _MACHINE_REACH: Final = 160
 _SETTER_REACH: Final = 24
 _SETTERS: Final = re.compile(
     r"(?:\b(?:env|arg|setenv|setx|set -[a-z]{1,3}|export|config set|configure set|secrets? set|"
-    r"env add)|#define) {1,4}\Z",
+    r"env add)|#define) {1,4}[\"']?\Z",
     re.IGNORECASE,
 )
 _STATEMENT: Final = re.compile(r"\b(?:create|alter|grant)\b", re.IGNORECASE)
@@ -154,6 +183,11 @@ class Assignments:
     ) -> Span | None:
         """`seen`: what was judged to be no secret before in this text, where lines repeat."""
         pair = _PAIR.match(text, end)
+        form = None if pair else _FORM_FIELD.match(text, end)
+        if form is not None and text.startswith('name="', start - 6):
+            if not self._judge.is_secret(name, form["value"], quoted=True):
+                return None
+            return _trimmed(text, *form.span("value"), "form")
         inside = None if pair else _inside_element(text, end, start)
         if inside is not None:
             return self._element(text, name, inside)
@@ -162,7 +196,8 @@ class Assignments:
             or _TYPED.match(text, end)
             or _CALL.match(text, end)
             or _DEFAULT.match(text, end)
-            or (_SETTER.match(text, end) if _SETTING.search(name) else None)
+            or _EXPECTED.match(text, end)
+            or (_SETTER.match(text, end) if _SETTING.search(name) else _BARE.match(text, end))
             or _GLUE.match(text, end)
         )
         if glue is None or text.startswith(name, glue.end()):
@@ -170,8 +205,12 @@ class Assignments:
         groups = glue.groupdict()
         at = glue.end()
         quote = groups.get("quote")
-        called = glue.re in (_CALL, _DEFAULT, _SETTER)
-        if glue.re is _CALL and text[max(0, start - 5) : start - 1].rstrip()[-1:] not in ("(", "["):
+        called = glue.re in (_CALL, _DEFAULT, _EXPECTED, _SETTER, _BARE)
+        if (
+            glue.re is _CALL
+            and "to" not in glue.group()
+            and text[max(0, start - 5) : start - 1].rstrip()[-1:] not in ("(", "[", "{")
+        ):
             return None
         if groups.get("arg") is not None:
             window = _window(text, start, end)
@@ -183,10 +222,22 @@ class Assignments:
                     seen.add(window)
                 return span
         if quote:
-            return self._quoted(text, name, at, quote, chosen=called)
+            found = self._quoted(text, name, at, quote, chosen=called)
+            if found and glue.re is _BARE and not _is_surely(text[at : found.end], name):
+                return None
+            return found
         if glue.re is _PAIR:
             start = end + max(0, glue.group().lower().rfind("value"))
-        return self._unquoted_once(text, name, (start, at), groups.get("op") or " ", seen)
+        return self._unquoted_once(
+            text, name, (start, at), groups.get("op") or " ", seen
+        ) or self._behind_a_call(text, name, end)
+
+    def _behind_a_call(self, text: str, name: str, end: int) -> Span | None:
+        """A text that is used where a variable is empty."""
+        fallback = _FALLBACK.match(text, end)
+        if fallback is None:
+            return None
+        return self._quoted(text, name, fallback.end(), fallback["quote"], chosen=True)
 
     def _unquoted_once(
         self, text: str, name: str, where: tuple[int, int], op: str, seen: set[_Window]
@@ -274,6 +325,9 @@ class Assignments:
         if text[start - 1 : start] == "$" and text[at - 1] == " " and op == "=":
             return None  # `$password = Read-Host`: where texts are always quoted
         style = style_of(text, name, start, at, op)
+        default = text.startswith("${", start - 2) and start > 1
+        if default and text[at] in "?+":
+            return None  # `${NAME:?message}`
         glued = text[at - 1 : at] not in (" ", "\t")
         if style == "open" and text[at : at + 1] == "{":  # `Pwd={…}` of ODBC
             braced = text.find("}", at, at + SPOKEN_MAX)
@@ -295,9 +349,15 @@ class Assignments:
             and not _is_plain_argument(text, start, name, value)
         ):
             return None  # `the --password option`
-        after = "" if at + len(value) == stop else text[at + len(value) : at + len(value) + 1]
+        after = (
+            ""
+            if default or at + len(value) == stop
+            else text[at + len(value) : at + len(value) + 1]
+        )
         if not value or (
-            style != "open" and _is_variable(name, value, after, glued=glued and op == "=")
+            style != "open"
+            and op != "|"
+            and _is_variable(name, value, after, glued=glued and op == "=")
         ):
             return None
         data = style == "open" or (style == "line" and op == "=" and glued and name.isupper())
@@ -327,6 +387,13 @@ _NO_ARGUMENT: Final = frozenset(
      "stdin", "field", "name", "here", "only", "also", "password", "secret", "token", "prompt",
      "required", "optional", "default", "text", "your", "specifies", "sets", "takes"]
 )  # fmt: skip
+
+
+def _is_surely(value: str, name: str) -> bool:
+    """What a function is called with may also be a key's name, or a label."""
+    if PASSWORD.search(name) is not None:
+        return is_chosen(value) and not value.isalpha()
+    return is_generated(value)
 
 
 def _is_plain_argument(text: str, start: int, name: str, value: str) -> bool:
@@ -417,7 +484,11 @@ def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
         return True
     if not _NAME_ONLY.fullmatch(value):
         return False
-    if _ends_line(after) and PASSWORD.search(name) and (is_worded(value) or is_random(value)):
+    if (
+        _ends_line(after)
+        and not is_secret_name(value)
+        and (dense(value) or (PASSWORD.search(name) and (is_worded(value) or is_random(value))))
+    ):
         return False
     if not glued:
         if name.isupper() and value.islower():

@@ -27,7 +27,21 @@ _PROGRAMS: Final = {
         r"--proxy-user)[ =]{0,2}[\"']?[\w.@\-]{1,64}:"
         r"(?P<value>[^\s\"']{1,128})"
     ),
-    "mysql": re.compile(rf"mysql(?:dump|admin)?{_ARGS} -p(?P<value>[^\s\"'-][^\s\"']{{3,128}})"),
+    "mysql": re.compile(
+        rf"mysql(?:dump|admin)?{_ARGS} -p[\"']?(?P<value>[^\s\"'-][^\s\"']{{3,128}})"
+    ),
+    "mysqladmin": re.compile(rf"mysqladmin{_ARGS} password {_PW}"),
+    "cqlsh": re.compile(rf"cqlsh{_ARGS} -p ?{_PW}"),
+    "plink": re.compile(rf"plink{_ARGS} -pw ?{_PW}"),
+    "pscp": re.compile(rf"p(?:scp|sftp){_ARGS} -pw ?{_PW}"),
+    "registry login": re.compile(rf"registry login{_ARGS} -p ?{_PW}"),
+    "cf login": re.compile(rf"cf login{_ARGS} -p ?{_PW}"),
+    "useradd": re.compile(rf"useradd{_ARGS} -p ?{_PW}"),
+    "wpa_passphrase": re.compile(
+        r"wpa_passphrase [\"']?[\w.-]{1,32}[\"']? "
+        r"[\"']?(?P<value>[^\s\"'|;]{8,63})"
+    ),
+    "chpasswd <<<": re.compile(r"chpasswd <<< ?[\"']?[\w.-]{1,32}:(?P<value>[^\s\"']{4,128})"),
     "sqlcmd": re.compile(rf"sqlcmd{_ARGS} -P ?{_PW}"),
     "redis-cli": re.compile(rf"redis-cli{_ARGS} -a ?{_PW}"),
     "requirepass": re.compile(rf"requirepass {_PW}"),
@@ -120,7 +134,7 @@ _PROGRAMS: Final = {
         r"net use \S{1,80} \S{1,160} [\"']?(?P<value>(?!/)[^\s\"'|;]{4,128})[\"']? /user:",
         re.IGNORECASE,
     ),
-    "ldapsearch": re.compile(rf"ldapsearch{_ARGS} -w ?{_PW}"),
+    "ldap": re.compile(rf"ldap(?:search|add|modify|delete|passwd|whoami|compare){_ARGS} -w ?{_PW}"),
     "openssl": re.compile(rf"openssl{_ARGS} -pass(?:in|out)? pass:(?P<value>[^\s\"']{{4,128}})"),
     "zip ": re.compile(rf"zip{_ARGS} -P ?{_PW}"),
     ":5432:": re.compile(r":5432:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<value>[^\s:\"']{4,128})(?=\s|\Z)"),
@@ -142,7 +156,8 @@ _PROGRAMS: Final = {
     "echo ": re.compile(
         r"echo (?:-n )?[\"']?(?:[\w.-]{1,32}:(?=[^\n]{1,140}chpasswd))?"
         r"(?P<value>[^\s\"'|]{1,128})[\"']? ?\| ?"
-        r"(?:sudo -S|[^\n|]{0,100}(?:--password-stdin|--passphrase-fd|chpasswd))"
+        r"(?:sudo -S|kinit\b|"
+        r"[^\n|]{0,100}(?:--password-stdin|passwd --stdin|--passphrase-fd|chpasswd))"
     ),
 }
 

@@ -15,7 +15,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from gateway.redaction.detectors.base import Source
-from gateway.redaction.detectors.names import PASSWORD_WORDS
+from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
 from gateway.redaction.detectors.values import (
     CODE,
     CONSTANTS,
@@ -26,8 +26,10 @@ from gateway.redaction.detectors.values import (
     Judge,
     dense,
     is_chosen,
+    is_long_random,
     is_pattern,
     is_random,
+    is_technical,
     spoken_word,
 )
 from gateway.redaction.spans import Span
@@ -58,7 +60,8 @@ _OF: Final = (
     r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|von|des|der|di|dello|av|af|του|της|για|pour|du|"
     r"de la|de|para|del|da|do|per|"
     r"della|voor|van|til|"
-    r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?)?"
+    r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?|"
+    r" (?:wi-?fi|wlan|ssh|vpn|admin|root))?"
 )
 _GLUE: Final = re.compile(
     rf"(?P<closed>[\"'`*_]{{0,3}})(?:[ \t]{{1,2}}\([^()\n]{{1,30}}\))?"
@@ -103,6 +106,8 @@ _ABOUT: Final = frozenset(
      "abgelaufen", "geheim", "secreto", "secreta", "segreta", "segreto", "personal", "nope", "yes"]
 )  # fmt: skip
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-_.][^\W_]+){0,4}")
+#: `dragon1`, and numbers no sentence counts with.
+_NUMBERED: Final = re.compile(r"[^\W\d_]{4,}\d{1,4}|\d{6,16}")
 _ENDS: Final = re.compile(
     r"[ \t]{0,2}(?:\Z|[\r\n.!;,)|\]\"'`*]|\((?=\w)|[–—-]\s|(?:and|und|et|y|e|og|och|i|then|so|"
     r"but)\b)"
@@ -175,8 +180,8 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
 
 #: `password changed from … to …`
 _CHANGE: Final = re.compile(
-    r"[ \t](?:was |has been |is )?(?:changed|rotated|updated|reset|"
-    r"switched)[ \t]from[ \t][\"'`]?(?P<old>[^\s\"'`]{6,128})"
+    r"[ \t](?:(?:was |has been |is )?(?:changed|rotated|updated|reset|"
+    r"switched)[ \t])?from[ \t][\"'`]?(?P<old>[^\s\"'`]{6,128})"
     r"[\"'`]?[ \t]to[ \t][\"'`]?(?P<new>[^\s\"'`]{6,128})"
 )
 
@@ -231,12 +236,19 @@ def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> S
 
 def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, password: bool) -> bool:
     quoted = glue["quote"] is not None
-    if written.lower() in CONSTANTS or written[0] in "$<{([" or CODE.match(written):
+    if (
+        written.lower() in CONSTANTS
+        or written[0] in ("$<{([,)+;" if quoted else "$<{([")
+        or CODE.match(written)
+    ):
         return False
     if (written[0] == "%" and not dense(written)) or is_pattern(written):
         return False
+    if "_" in written and is_secret_name(written):
+        return False  # `password = passphrase_val`
     if not password:
-        return dense(written[:JUDGED]) and " " not in written and "://" not in written
+        made = dense(written[:JUDGED]) or is_long_random(written[:JUDGED])
+        return made and " " not in written and "://" not in written
     surely = glue["none"] is None and glue["verb"] is None
     if is_chosen(written) or (is_random(written) and not written.isupper()):
         return True
@@ -252,6 +264,8 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
 
 def _is_plain_password(text: str, written: str, end: int, *, quoted: bool, said: bool) -> bool:
     """A word that nothing tells from others but its place."""
+    if _NUMBERED.fullmatch(written):
+        return _ENDS.match(text, end) is not None and not is_technical(written)
     if not _PLAIN.fullmatch(written) or len(written) < 5 or written.isupper():
         return False
     folded = written.lower()
@@ -271,7 +285,8 @@ def _pair(text: str, at: int, judge: Judge) -> Iterator[Span]:
     if match is None:
         return
     written = spoken_word(match["value"])
-    apart = text[match.start("value") - 3 : match.start("value")] == " / "
+    sign = text[match.end("user") : match.start("value")]
+    apart = sign == " / " or (sign == ":" and match["user"].isalnum())
     worded = apart and len(written) >= _PAIR_LEAST and is_chosen(written)
     if (worded or is_chosen(written, surely=True)) and not judge.is_placeholder("", written):
         start = match.start("value")

@@ -11,7 +11,14 @@ import re
 from typing import Final
 
 from gateway.redaction.detectors.base import HIDDEN
-from gateway.redaction.detectors.values import JUDGED, SCHEME, dense, is_code, is_random
+from gateway.redaction.detectors.values import (
+    ESCAPED_END,
+    JUDGED,
+    SCHEME,
+    dense,
+    is_code,
+    is_random,
+)
 
 #: Words before a name by which a shell or a tool sets a variable.
 _SETTING: Final = frozenset(["set", "export", "env", "setx", "echo", "arg", "config:set", "secret"])
@@ -29,9 +36,14 @@ FIELD_REACH: Final = 180
 _ROW_REACH: Final = 60
 #: In a query; elsewhere the sign may be part of a password.
 _NEXT_PARAMETER: Final = re.compile(r"&(?=(?:amp;)?[\w.%\-\[\]]{1,60}=|\Z)")
+_QUERY: Final = re.compile(r"[?&][\w.%\-\[\]]{1,60}=\Z")
 _NEXT_FIELD: Final = re.compile(r",(?=[\w.\-]{1,40}[=:])")
 _OPENERS: Final = re.compile(r"[(\[{]")
 _ENV_LINE: Final = re.compile(r"[ \t>#+-]{0,20}(?:(?:export|set|ENV|ARG) )?")
+#: Before a line, as tools that show files and what they found in them print it.
+_LINE_NUMBER: Final = re.compile(
+    r"\A(?:[ \t]{0,8}\d{1,6}(?:→|\t|: |\|)|[\w./\-]{1,100}[:-]\d{1,6}[:-](?:\d{1,4}:)?)"
+)
 _BLANK: Final = re.compile(r"[ \t]")
 #: What no password of several words holds: an address, an option, the next assignment or command.
 _BEYOND: Final = re.compile(
@@ -73,6 +85,10 @@ def read(match: re.Match[str], style: str, *, whole: bool) -> str:
         value = value.partition(HIDDEN)[0]
         value = value.rstrip(",;\\")
     elif style == "open":
+        if match.string[match.start() - 1] == "=" and _QUERY.search(
+            match.string, max(0, match.start() - 80), match.start()
+        ):
+            value = value.partition("#")[0]
         value = _NEXT_FIELD.split(value, maxsplit=1)[0].rstrip(",\\")
         value = value if _OPENERS.search(value) else value.rstrip(")]}")
     elif match.string[match.end() : match.end() + 1] in ("(", "[", "{") or (
@@ -80,6 +96,17 @@ def read(match: re.Match[str], style: str, *, whole: bool) -> str:
     ):
         return ""
     return _NEXT_PARAMETER.split(value, maxsplit=1)[0].removesuffix("&amp").rstrip(".:")
+
+
+def _lead(text: str, start: int) -> str:
+    """What stands before a name on its line, of the text that the line is part of."""
+    line = text.rfind("\n", max(0, start - FIELD_REACH), start) + 1
+    whole = text[max(line, start - FIELD_REACH) : start]
+    if line or start < FIELD_REACH:
+        whole = _LINE_NUMBER.sub("", whole, count=1)
+    if "\\" in whole:  # lines inside a string
+        whole = whole[_last_escaped(whole) :]
+    return whole
 
 
 def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
@@ -90,10 +117,7 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
         return "open"
     if op == "|" and text[start - 2 : start] in ("| ", "|", "|`"):
         return "word"  # a row of a table
-    line = text.rfind("\n", max(0, start - FIELD_REACH), start) + 1
-    whole = text[max(line, start - FIELD_REACH) : start]
-    if "\\" in whole:  # lines inside a string
-        whole = whole[_last_escaped(whole) :]
+    whole = _lead(text, start)
     glued = text[at - 1 : at] not in " \t"
     near = whole[-_ROW_REACH:]
     if op == "=" and glued and not _ENV_LINE.fullmatch(near):
@@ -103,6 +127,8 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
             return "open"
         if near.rstrip().endswith((";", '"', "'")) and _CONNECTION.search(whole):
             return "open"
+    if near.endswith("${"):  # a variable's default
+        return "word"
     before = near.strip()
     if text[start : start + 1] == "-" or before.endswith(("-", "?", "&", "--")):
         return "word"
@@ -118,8 +144,6 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
     return "code"
 
 
-#: Line ends and tabs of texts inside strings, and the quotation marks of pages.
-_ESCAPED_END: Final = re.compile(r"\\{1,16}[nrt]|&(?:quot|apos|#34|#39|#[xX]2[27]|lt|#60);")
 #: Where such a text itself ends.
 _STRING_END: Final = re.compile(r"\\{0,15}\"|['`](?=[\s,;)\]}+]|\Z)")
 
@@ -130,7 +154,7 @@ def escaped_end(text: str, start: int, at: int, style: str) -> int:
     limit = min(len(text), at + JUDGED + 1)
     line = text.find("\n", at, limit)
     limit = limit if line < 0 else line
-    found = _ESCAPED_END.search(text, at, limit)
+    found = ESCAPED_END.search(text, at, limit)
     limit = found.start() if found else limit
     if style == "line" and _last_escaped(
         text[max(0, start - FIELD_REACH) : start].rpartition("\n")[2]

@@ -28,7 +28,8 @@ _PASSWORDS: Final = _value(
     ("password", "passwd", "pwd", "passphrase", "passcode", "passwort", "kennwort", "mot de passe",
      "mdp", "contraseña", "clave", "senha", "hasło", "wachtwoord", "lösenord", "salasana",
      "adgangskode", "heslo", "jelszó", "κωδικός", "пароль", "парола", "lozinka", "geslo", "db pass",
-     "db password", "root password", "login password", "user password", "temp password"),
+     "db password", "root password",
+     "pgpassword", "login password", "user password", "temp password"),
 )  # fmt: skip
 _KEYS: Final = _value(
     "key",

@@ -90,7 +90,7 @@ _CHOSEN_SECRET: Final = 8
 _A_NAME: Final = re.compile(
     r"(?:user_?|new_?|old_?|my_?|db_?)?(?:password|passphrase|passcode|passwd|pwd|pass|token|"
     r"secret|credentials?|"
-    r"api_?key|key)s?"
+    r"api_?key|key|username|login|email|salt|hash)s?"
 )
 #: What joins the words of a name.
 _SIGNS: Final = re.compile(r"[_.\-: ]+")
@@ -104,9 +104,13 @@ _PUBLISHABLE: Final = re.compile(r"pk[_.](?:live|test|eyJ)|phc_|G-[A-Z0-9]{10}\Z
 _NAMESPACED: Final = re.compile(
     r"@?[a-z][a-z0-9]*(?:[-_./][a-z0-9]+)*(?::[a-z0-9]+(?:[-_.][a-z0-9]+)*)+"
 )
+#: `auth-request-type/at`: the name of a header, a route, a metric.
+_LISTED: Final = re.compile(r"[a-z]+(?:[-/.][a-z]+){2,}|[a-z]+(?:-[a-z]+)*(?:/[a-z]+(?:-[a-z]+)*)+")
 #: `OAuth2Auth$inboundSchema`: a member of something, in source code.
 _MEMBER: Final = re.compile(r"[A-Za-z_]\w*\$[a-z][A-Za-z]{3,}")
 #: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`.
+#: `AmberMarble!`
+_EXCLAIMED: Final = re.compile(r"(?:[A-Z][a-z]{2,}){2,}[!#$%&*?]{1,2}")
 _WORDED: Final = re.compile(r"(?:[A-Z][a-z]{3,}){1,3}\d{1,6}")
 _PROSE: Final = frozenset(
     ["your", "the", "is", "are", "enter", "please", "must", "not", "for", "to", "of", "a", "an",
@@ -152,13 +156,17 @@ class Judge:
 
     def _is_bare_secret(self, name: str, value: str, *, password: bool, strict: bool) -> bool:
         """Without quotes, where code may stand or the end of a line does."""
-        random = is_random if password and not strict else _is_long_random
+        random = is_random if password and not strict else is_long_random
         if strict and _MEMBER.fullmatch(value) and not is_random(value):
             return False
         if is_code(value) and not random(value):
             return False
         if _WORDS.match(value) and (
-            _A_NAME.fullmatch(value) or (not value.islower() and is_secret_name(value))
+            _A_NAME.fullmatch(value)
+            or (
+                (not value.islower() or ("_" in value and not name.isupper()))
+                and is_secret_name(value)
+            )
         ):
             return False  # `password = passphrase`, `password = user2Password`
         if strict:
@@ -208,11 +216,17 @@ def is_stand_in(body: str) -> bool:
     return made < _MADE_LEAST or made < len(body) * _MADE_SHARE
 
 
+#: Line ends and tabs of texts inside strings, and the quotation marks of pages.
+ESCAPED_END: Final = re.compile(r"\\{1,16}[nrt]|&(?:quot|apos|#34|#39|#[xX]2[27]|lt|#60);")
+
+
 def spoken_word(written: str) -> str:
     """What of a word in a sentence can be a password: no sign that ends a clause, and nothing of a
     row's next fields where one is an address."""
     if "://" in written:
         written = written.partition(",")[0]
+    if "\\" in written or "&" in written:
+        written = ESCAPED_END.split(written, maxsplit=1)[0]
     return written.rstrip(".,:;?)]}")
 
 
@@ -261,17 +275,22 @@ def _holds_digit_as_a_password(value: str) -> bool:
     return (
         any(c.isdigit() for c in value)
         and (_IDENTIFIER.fullmatch(value) is None or is_worded(value))
-        and _TECHNICAL.search(value) is None
+        and not is_technical(value)
     )
+
+
+def is_technical(value: str) -> bool:
+    """`base64Encoded`, `x509_cert`: a digit only as part of a word of programs."""
+    rest, count = _TECHNICAL.subn("", value)
+    if not count:
+        return False
+    rest = rest.strip("_-.")
+    return not any(c.isdigit() for c in rest) or _IDENTIFIER.fullmatch(rest) is not None
 
 
 def is_worded(value: str) -> bool:
     """`Welcome1`: a word and a number, as a person chooses a password; no type is called so."""
-    return (
-        len(value) >= 7
-        and _WORDED.fullmatch(value) is not None
-        and _TECHNICAL.search(value) is None
-    )
+    return len(value) >= 7 and _WORDED.fullmatch(value) is not None and not is_technical(value)
 
 
 def dense(value: str) -> bool:
@@ -303,7 +322,7 @@ def _is_data_secret(name: str, value: str, *, password: bool) -> bool:
         return False
     if password:
         return not value.isdigit() or len(value) >= 6
-    return dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
+    return dense(value) or is_long_random(value) or (name.isupper() and len(value) >= 8)
 
 
 def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
@@ -318,10 +337,14 @@ def _is_quoted_secret(name: str, value: str, *, password: bool) -> bool:
     if _SNAKE.fullmatch(value) and is_secret_name(value):
         return False  # `grant = "refresh_token"`: the name of one
     if " " in value:
-        return (password or name.isupper() or dense(value)) and not _is_prose(value)
-    return (
-        password or dense(value) or _is_long_random(value) or (name.isupper() and len(value) >= 8)
-    )
+        made = any(dense(word) for word in value.split())
+        if name.lower().endswith("authorization"):
+            return made
+        return (password or name.isupper() or made) and not _is_prose(value)
+    if password or dense(value) or is_long_random(value):
+        return True
+    listed = "SECRET" not in name and _LISTED.fullmatch(value) is not None
+    return name.isupper() and len(value) >= 8 and not listed
 
 
 def _is_chosen_secret(value: str) -> bool:
@@ -344,15 +367,17 @@ def is_chosen(value: str, *, surely: bool = False) -> bool:
     between the words of a sentence."""
     if not _CHOSEN_LEAST <= len(value) <= SPOKEN_MAX or " " in value or "://" in value:
         return False
-    if value[0] in "([{<$%/" or CODE.match(value) or not any(c.isalpha() for c in value):
+    if value[0] in "([{<$/" or CODE.match(value) or not any(c.isalpha() for c in value):
         return False
     digits = any(c.isdigit() for c in value)
     signs = any(c in "!$#@%*&?+^" for c in value)
-    if not signs and _TECHNICAL.search(value):
+    if not signs and is_technical(value):
         return False
     if surely:
         mixed = not value.islower() and not value.isupper()
         return len(value) >= 8 and digits and (mixed or signs)
+    if signs and _EXCLAIMED.fullmatch(value):
+        return not surely
     if digits and (signs or not _IDENTIFIER.fullmatch(value)):
         return True
     if digits:
@@ -372,7 +397,8 @@ def is_random(value: str) -> bool:
     return letters >= 6 and spoken * 2 < letters and len(set(value)) >= 6
 
 
-def _is_long_random(value: str) -> bool:
+def is_long_random(value: str) -> bool:
+    """Letters of both cases that nobody can pronounce, as many as a generator makes."""
     return (
         len(value) >= _GENERATED
         and _TOKEN_LIKE.fullmatch(value) is not None
