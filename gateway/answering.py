@@ -19,11 +19,13 @@ from gateway.redaction.stand_ins import Shapes
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
 from gateway.wire.base import ignore_signed
-from gateway.wire.body import ANYTHING
+from gateway.wire.body import ANYTHING, EVENT_STREAM, JSON
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
 #: the work (about 1 ms at 100 MB/s).
 OFF_LOOP: Final = 64 << 10
+#: What a stream is declared as by servers that do not care.
+_UNDECLARED: Final = frozenset(("application/octet-stream", "text/plain"))
 #: What a JSON document begins with.
 _JSON_OPENS: Final = (b"{", b"[")
 #: Seconds a stream may go without a byte to the client while text is held back for a token.
@@ -97,10 +99,28 @@ async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> by
         ) from wrong
 
 
+def stream_type(answer: Answer, format_: WireFormat, *, asked: bool) -> str | None:
+    """Return the media type as which an answer is a stream, or None when it is a whole one.
+
+    Some providers stream without being asked, and some do not say that they stream. Only JSON can
+    be both, a stream and not.
+    """
+    media = answer.media_type
+    if media == EVENT_STREAM:
+        return media
+    if answer.status >= 400:
+        return None
+    if media in format_.stream_types:
+        return media if asked or media != JSON else None
+    if asked and media in _UNDECLARED and format_.stream_types:
+        return min(format_.stream_types - {JSON, EVENT_STREAM}, default=EVENT_STREAM)
+    return None
+
+
 async def streamed(
-    answer: Answer, format_: WireFormat, restoring: Restoring
+    answer: Answer, format_: WireFormat, restoring: Restoring, media_type: str
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what the client gets of an event stream, nothing before the provider's first byte.
+    """Yield what the client gets of a stream, nothing before the provider's first byte.
 
     The next chunk is asked for only after the last piece was taken, so a slow client slows the
     provider down instead of filling our memory. Ends without an error only when the provider
@@ -108,7 +128,7 @@ async def streamed(
     """
     outcome = restoring.outcome
     try:
-        transformer = format_.new_stream(restoring.stream, restoring.signed, answer.media_type)
+        transformer = format_.new_stream(restoring.stream, restoring.signed, media_type)
     except WireRefused as wrong:
         raise _no_stream(wrong) from wrong
     spoke = time.monotonic()

@@ -46,7 +46,6 @@ from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
-from gateway.wire.body import EVENT_STREAM, JSON
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
 from shared.ledger import Receipt
 
@@ -378,14 +377,10 @@ class Pipeline:
         )
         format_ = wire.get(call.wire)
         headers = self._headers(call, answer.headers)
-        # Some providers stream without being asked; only JSON can be both, a stream and not.
-        if answer.media_type == EVENT_STREAM or (
-            answer.status < 400
-            and answer.media_type in format_.stream_types
-            and (call.streams or answer.media_type != JSON)
-        ):
+        stream_type = answering.stream_type(answer, format_, asked=call.streams)
+        if stream_type is not None:
             response = web.StreamResponse(status=answer.status, headers=headers)
-            pieces = answering.streamed(answer, format_, restoring)
+            pieces = answering.streamed(answer, format_, restoring, stream_type)
             await self._stream(call, request, response, pieces, outcome)
             return response
         body = await answering.whole(answer, format_, restoring)

@@ -160,6 +160,25 @@ def test_a_stream_nobody_asked_for_is_restored(
     provider.script = answering(body, media)
     answer = ask(gateway, call)
     assert answer.headers["content-type"] == media
+    check(answer)
+
+
+@pytest.mark.parametrize("media", [None, "text/plain; charset=utf-8", "application/octet-stream"])
+def test_a_stream_that_was_asked_for_may_be_declared_as_anything(
+    gateway: Gateway, provider: Provider, media: str | None
+) -> None:
+    event = '{"type":"response.output_text.delta","output_index":0,"delta":"@"}'
+    end = '{"type":"response.completed","response":{}}'
+    provider.script = answering(f"data: {event}\n\ndata: {end}\n\n", media)
+    check(ask(gateway, "responses"))
+    provider.script = answering(f"data: {event}\n\n", media)
+    with pytest.raises(httpx.RemoteProtocolError):
+        ask(gateway, "responses")
+    provider.script = answering("busy @", media)
+    assert ask(gateway, "responses").status_code == 502
+
+
+def check(answer: httpx.Response) -> None:
     assert answer.status_code == 200
     assert answer.text.count(MAIL) == 1
     assert json.dumps(MAIL) in answer.text
