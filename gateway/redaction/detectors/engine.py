@@ -98,15 +98,16 @@ _ALL: Final = -1
 #: Longer texts are read in parts of this many characters, because what is known of a text while it
 #: is read takes many times its own memory; each part with so much of what is beside it that nothing
 #: across its borders is missed.
-_PART: Final = 4 << 20
+PART: Final = 4 << 20
 _BESIDE: Final = 64 << 10
 
 
 class Detector:
     """All rules of one policy. Texts of up to `short` characters are shown only to the rules that
-    may find something in them. Raises PolicyError for an operator's recognizer that fails."""
+    may find something in them; longer ones are read in parts of `part`. Raises PolicyError for an
+    operator's recognizer that fails."""
 
-    def __init__(self, policy: Policy, short: int = SHORT) -> None:
+    def __init__(self, policy: Policy, *, short: int = SHORT, part: int = PART) -> None:
         #: Part of every cache key: the rules, and what an operator or a model adds to them.
         self.version = RULES_VERSION
         self._rules = [rule(policy) for rule in RULES]
@@ -126,6 +127,7 @@ class Detector:
             self._ask_another(policy)
         self._policy = policy
         self._short = short
+        self._part = part
         self._prefilter = Prefilter(self._rules)
         self._bits = {id(rule): self._prefilter.bit(rule) for rule in self._rules}
 
@@ -170,13 +172,13 @@ class Detector:
         return self._settle(value, found)
 
     def _all(self, text: str) -> Iterator[Span]:
-        if len(text) <= _PART + _BESIDE:
+        if len(text) <= self._part + _BESIDE:
             yield from self._read(text)
             return
-        for at in range(0, len(text), _PART):
+        for at in range(0, len(text), self._part):
             first = max(0, at - _BESIDE)
-            for span in self._read(text[first : at + _PART + _BESIDE]):
-                if at <= span.start + first < at + _PART:
+            for span in self._read(text[first : at + self._part + _BESIDE]):
+                if at <= span.start + first < at + self._part:
                     yield replace(span, start=span.start + first, end=span.end + first)
 
     def _read(self, text: str) -> Iterator[Span]:
