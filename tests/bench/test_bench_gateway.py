@@ -224,8 +224,10 @@ async def test_memory_with_bodies_of_64_megabytes(gateway: Gateway, provider: Pr
 
 
 def large_body(size: int) -> bytes:
-    """One message whose text repeats, so that the memory is measured and not the rules."""
-    text = PROSE * (size // len(PROSE))
+    """One message, with values far apart: it is the memory that is measured, not the rules."""
+    plain = PROSE.partition(" Ask ")[0] + "\n"
+    piece = plain * 40 + PROSE
+    text = piece * (size // len(piece))
     document = {
         "model": "claude-test-1",
         "max_tokens": 9,
