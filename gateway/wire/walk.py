@@ -61,8 +61,8 @@ _SURE_BASE64: Final = 24
 #: A base64 word by itself, over several lines when the first ones are as long as tools write them.
 _BASE64_WORD: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])"
-    r"(?:(?:(?:[A-Za-z0-9+/]{60,80}\r?\n)+[A-Za-z0-9+/]+|[A-Za-z0-9+/]{14,}+|[A-Za-z0-9_-]{14,}+)"
-    r"={0,2}+|[A-Za-z0-9+/_-]{10,13}+={1,2}+)(?![A-Za-z0-9+/_=-])"
+    r"(?:(?:(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]*)+[A-Za-z0-9+/]+"
+    r"|[A-Za-z0-9+/]{14,}+|[A-Za-z0-9_-]{14,}+)={0,2}+|[A-Za-z0-9+/_-]{10,13}+={1,2}+)(?![A-Za-z0-9+/_=-])"
 )
 #: Base64 of twelve and more ASCII characters, at whatever place of a longer word (a path, a name
 #: in front) it begins: the upper bit of every byte is zero.
@@ -97,6 +97,7 @@ _EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2})
 #: `user_4539…`: a key or an id, letters before a number.
 _NUMBERED: Final = re.compile(r"([\w.:/\-]*[A-Za-z]_{1,2})(\d[\d\-]{10,24})", re.ASCII)
 _LONGEST_NUMBERED: Final = 80
+_LINE_END: Final = re.compile(r"\r?\n[ \t]*")
 _URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
@@ -234,7 +235,7 @@ class Scanner:
         if edited is not None:
             return edited
         if "=" in text and ("%" in text or "+" in text):
-            text = _FORM_VALUE.sub(self._form_value, text)
+            text = _FORM_VALUE.sub(lambda found: self._form_value(found, depth), text)
         if "\n" not in text or '"' not in text:
             return text
 
@@ -246,7 +247,7 @@ class Scanner:
         edited_lines = _JSON_LINE.sub(line, lines)
         return text if edited_lines == lines else edited_lines[1:]
 
-    def _form_value(self, found: re.Match[str]) -> str:
+    def _form_value(self, found: re.Match[str], depth: int) -> str:
         """Read the value of a form's pair; a single `a=b` in the middle of a text is code."""
         text, start, end = found.string, found.start(), found.end()
         near = text[max(0, start - _LONGEST_FORM_NAME) : start]
@@ -255,7 +256,7 @@ class Scanner:
         if not is_pair or len(before) == len(near):
             return found.group()
         decoded = unquote_plus(found[1], errors="replace")
-        scanned = self._plain(decoded, near[len(before) :])
+        scanned = self.string(decoded, near[len(before) :], depth + 1)
         return found.group() if scanned == decoded else f"={quote_plus(scanned, safe=_FORM_PLAIN)}"
 
     def _opening(self, text: str, depth: int) -> str:
@@ -507,11 +508,10 @@ def _closed(raw: bytes, like: str) -> str:
     bare = like.rstrip()
     if not bare.endswith("=") and len("".join(bare.split())) % 4:
         word = word.rstrip("=")
-    first, end, _ = bare.partition("\n")
-    if not end:
+    line_end = _LINE_END.search(bare)
+    if line_end is None:
         return word + like[len(bare) :]
-    end = "\r\n" if first.endswith("\r") else "\n"
-    width = len(first.rstrip("\r"))
+    end, width = line_end.group(), line_end.start()
     lines = (word[at : at + width] for at in range(0, len(word), width))
     return end.join(lines) + like[len(bare) :]
 

@@ -6,8 +6,10 @@ import base64
 import gzip
 import json
 import quopri
+import textwrap
 import unicodedata
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 from wire_fakes import FakeRedactor, NamingRedactor, token_of
@@ -88,6 +90,25 @@ def test_hexadecimal_of_a_text_is_read(mark: str) -> None:
 )
 def test_a_form_is_read_decoded_and_its_names_count(form: str, wanted: str) -> None:
     assert scan(form) == wanted
+
+
+def test_json_and_base64_in_a_form_are_read() -> None:
+    for hidden in (json.dumps({"to": C}), b64(f"mail to {C} now, please".encode())):
+        out = scan(f"https://x.example/cb?state={quote(hidden, safe='')}&n=1")
+        assert isinstance(out, str)
+        assert out.endswith("&n=1")
+        state = unquote(out.partition("state=")[2].removesuffix("&n=1"))
+        assert C not in state + base64.b64decode(f"{state}===").decode("latin-1")
+
+
+def test_base64_over_indented_lines_is_read_as_one() -> None:
+    word = "\n    ".join(textwrap.wrap(b64(f"write to {C}; ".encode() * 20), 64))
+    out = scan(f"data: |\n    {word}\n")
+    assert isinstance(out, str)
+    lines = out.removeprefix("data: |\n").splitlines()
+    assert all(line.startswith("    ") for line in lines)
+    text = base64.b64decode("".join(line.strip() for line in lines)).decode()
+    assert text == f"write to {T}; " * 20
 
 
 def test_sums_are_no_forms() -> None:
