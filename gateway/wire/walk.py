@@ -92,6 +92,12 @@ _LONGEST_FORM_NAME: Final = 66
 _FORM_PLAIN: Final = "[]!*'(),/:@?"
 #: Characters or bytes of a text in a list of their own.
 _SHORTEST_SPELLED: Final = 8
+#: Groups of a number in a list.
+_FEWEST_GROUPS: Final = 3
+_GROUP: Final = re.compile(r"[+(]{0,2}\d{1,8}\)?", re.ASCII)
+#: `["x-api-key", "…"]`: a row of names and values, where the value is no word.
+_ROW_NAME: Final = re.compile(r"[A-Za-z][\w.\-]{1,63}", re.ASCII)
+_ROW_VALUE: Final = re.compile(r"(?=[^\d]*\d)[^\r\n]{6,4096}")
 #: A number that is short for a longer one.
 _EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2}))?")
 #: `user_4539…`: a key or an id, letters before a number.
@@ -400,7 +406,10 @@ def member_keys(members: Iterable[tuple[str, Any]], inherited: str | None) -> li
 
 
 def element_keys(items: list[Any], inherited: str | None) -> list[str | None]:
-    """Return, for each element, its context: the array's own, or the option before it in argv."""
+    """Return, for each element, its context: the array's own, the option before it in argv, or the
+    name beside it in a row of two."""
+    if len(items) == 2 and _is_row(items):
+        return [inherited, items[0]]
     contexts: list[str | None] = []
     before: Any = None
     for item in items:
@@ -408,6 +417,16 @@ def element_keys(items: list[Any], inherited: str | None) -> list[str | None]:
         contexts.append(before.lstrip("-") or inherited if is_option else inherited)
         before = item
     return contexts
+
+
+def _is_row(items: list[Any]) -> bool:
+    name, value = items
+    return (
+        isinstance(name, str)
+        and isinstance(value, str)
+        and _ROW_NAME.fullmatch(name) is not None
+        and _ROW_VALUE.fullmatch(value) is not None
+    )
 
 
 def same_or_new(old: list[Any], new: list[Any]) -> list[Any]:
@@ -473,9 +492,13 @@ def _bytes(text: str, encoding: str) -> bytes:
 
 
 def _spelled_in(items: list[Any]) -> str | None:
-    """Return the text that a list spells, one character or one byte an item, or None."""
+    """Return the text that a list spells: one character, one byte or one group of a number an
+    item; or None."""
     if len(items) < _SHORTEST_SPELLED:
-        return None
+        grouped = len(items) >= _FEWEST_GROUPS and all(
+            isinstance(item, str) and _GROUP.fullmatch(item) for item in items
+        )
+        return " ".join(items) if grouped else None
     if isinstance(items[0], str):
         spells = all(isinstance(item, str) and len(item) <= 2 for item in items)
         return "".join(items) if spells else None

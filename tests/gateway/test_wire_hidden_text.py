@@ -128,6 +128,22 @@ def test_a_text_spelled_in_a_list_is_read() -> None:
     assert json.loads(out)["data"][0] == T
 
 
+def test_a_number_in_groups_of_a_list_is_read() -> None:
+    groups = [HIDDEN[1][at : at + 4] for at in range(0, 16, 4)]
+    (whole,) = Scanner(engine()).free(groups)
+    assert whole.startswith("[CARD_")
+    assert Scanner(engine()).free(["2026", "11", "29"]) == ["2026", "11", "29"]
+
+
+def test_a_row_of_a_name_and_a_value_is_read_as_such() -> None:
+    row = ["x-api-key", "kX9vQ2mZ7wL4pR8tY3"]
+    for rows in ([row], {"headers": [row, ["accept", "text/html"]]}):
+        assert row[1] not in json.dumps(Scanner(engine()).free(rows))
+        assert row[1] not in Scanner(engine()).string(json.dumps(rows))
+    for names in (["username", "password"], ["password", "reset"], ["token", "api_token"]):
+        assert Scanner(engine()).free(names) == names
+
+
 def test_other_lists_stay() -> None:
     for value in (list(range(300)), [1, 2, 3], list("abc"), list("abcdefghij"), [True] * 9, []):
         assert scan(value) == value
