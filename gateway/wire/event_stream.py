@@ -85,14 +85,27 @@ class EventStreamParser:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._broken: WireRefused | None = None
 
     def feed(self, data: bytes) -> list[EventMessage]:
-        """Return the messages that `data` completes. Raises WireRefused for a broken one."""
+        """Return the messages that `data` completes. Raises WireRefused for a broken one, once
+        those before it were returned."""
+        self.close()
         self._buffer += data
         messages: list[EventMessage] = []
-        while (message := self._next()) is not None:
-            messages.append(message)
+        try:
+            while (message := self._next()) is not None:
+                messages.append(message)
+        except WireRefused as broken:
+            self._broken = broken
+            if not messages:
+                raise
         return messages
+
+    def close(self) -> None:
+        """Raise WireRefused if a message was broken."""
+        if self._broken is not None:
+            raise self._broken
 
     def _next(self) -> EventMessage | None:
         if len(self._buffer) < _PRELUDE.size:
@@ -182,7 +195,9 @@ class EventStreamFraming:
         return [self.frame(message) for message in self._parser.feed(data)]
 
     def close(self) -> Sequence[Frame]:
-        """Return nothing: an unfinished message has no checksum."""
+        """Return nothing: an unfinished message has no checksum. Raises WireRefused if one was
+        broken."""
+        self._parser.close()
         return ()
 
     def frame(self, message: EventMessage) -> Frame:

@@ -12,7 +12,9 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wire_fakes import restorers
 
+from gateway import wire
 from gateway.wire.base import WireRefused
 from gateway.wire.event_stream import (
     EventMessage,
@@ -20,6 +22,7 @@ from gateway.wire.event_stream import (
     EventStreamParser,
     encode,
     encode_headers,
+    event_head,
 )
 
 NAMES = st.text("abc:-é", min_size=1, max_size=20)
@@ -121,3 +124,23 @@ def test_a_frame_is_named_by_its_event_and_rewritten_under_the_same_headers() ->
     (new,) = by_botocore(framing.write({"metadata": {"a": 1}}))
     assert new[0][":event-type"] == "metadata"
     assert list(framing.close()) == []
+
+
+@pytest.mark.parametrize("size", [1, 20, 1 << 20])
+def test_what_came_before_a_broken_message_is_passed_on(size: int) -> None:
+    good = encode(event_head("messageStart"), b'{"role":"assistant"}')
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    stream = good + good + bytes(bad) + good
+    transformer = wire.get("bedrock.converse_stream").new_stream(restorers({}))
+    out: list[bytes] = []
+
+    def play() -> None:
+        for at in range(0, len(stream), size):
+            out.append(transformer.feed(stream[at : at + size]))
+        transformer.close()
+
+    with pytest.raises(WireRefused):
+        play()
+    assert b"".join(out) == good + good
+    assert not transformer.complete
