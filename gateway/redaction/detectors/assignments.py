@@ -53,10 +53,12 @@ _WRAPPERS: Final = (
 _GLUE: Final = re.compile(
     r"(?P<close>\\{0,7}[\"'`]|[*_]{2}(?=[ \t]?[:=])|"
     r"\}(?=[ \t]*=[ \t]*[\"']))?\]?[ \t]{0,20}(?:"
-    r"(?P<op>=>|:=|:-|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|"
+    r"(?P<op>=>(?:\s{1,40}string\(\d{1,5}\))?|→|⇒|"
+    r":=|:-|<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|"
     r"(?P<arg>[ \t]))"
     r"(?:(?<=:)(?:[*_]{2}|</(?:b|strong|code|em|dt|th)>)(?=[ \t]))?"
-    r"[ \t]{0,20}(?:!!(?:str|binary)[ \t]{1,4}|&[\w-]{1,30}[ \t]{1,4}){0,2}"
+    r"[ \t]{0,20}(?:<(?:code|b|strong|kbd|em|tt|samp)>)?"
+    r"(?:!!(?:str|binary)[ \t]{1,4}|&[\w-]{1,30}[ \t]{1,4}){0,2}"
     r"(?:[|>][+-]?\d?[ \t]{0,4}(?:\r?\n|(?:\\{1,7}r)?\\{1,7}n)[ \t]{1,20})?"
     rf"(?:{_WRAPPERS}(?=\\{{0,7}}[\"'`]))?"
     r"(?:\((?:[ \t]{0,4}\r?\n)?[ \t]{0,24}(?=[\"']))?"
@@ -64,14 +66,14 @@ _GLUE: Final = re.compile(
 )
 #: The same with a type between: `name: str = "…"`, `name string = "…"`, `name { get; set; } = "…"`.
 _TYPED: Final = re.compile(
-    r"(?::[ \t]{0,4}[&A-Za-z_][\w\[\]., |&'<>]{0,40}|[ \t]{1,4}(?:[Aa]s )?[Ss]tring|\[\d{0,5}\]|"
-    r"[ \t]{0,4}\{ ?get;[ a-z;]{0,20}\})[ \t]{0,4}:?=[ \t]{0,4}(?P<quote>[\"'])"
+    r"(?::[ \t]{0,4}[&\[A-Za-z_][\w\[\]., |&'<>]{0,40}|[ \t]{1,4}(?:[Aa]s )?[Ss]tring|\[\d{0,5}\]|"
+    r"[ \t]{0,4}\{ ?get;[ a-z;]{0,20}\})[ \t]{0,4}:?=[ \t]{0,4}[bru]?(?P<quote>[\"'])"
 )
 #: `name: DB_PASSWORD` and `value: …` as a pair, as container and pipeline files write them.
 _PAIR: Final = re.compile(
-    r"[\"']?,?[ \t]{0,8}(?:\{[ \t]{0,4})?"
+    r"[\"']?[,:]?[ \t]{0,8}(?:\{[ \t]{0,4})?"
     r"(?:\r?\n[ \t]{0,60}(?:(?:type|description|sensitive|nullable)[ \t]{0,12}=[^\r\n]{0,200}"
-    r"\r?\n[ \t]{0,60}){0,4})?(?:--(?:body|value)[ =]|[\"']?(?:value|default|"
+    r"\r?\n[ \t]{0,60}){0,4})?(?P<key>--(?:body|value)[ =]|[\"']?(?:value|default|"
     r"content)[\"']?[ \t]{0,12}(?P<op>[:=]))"
     r"[ \t]{0,8}(?P<quote>[\"'])?",
     re.IGNORECASE,
@@ -90,6 +92,11 @@ _FALLBACK: Final = re.compile(
     r"(?:[\w.:>$-]{1,60}(?:[(\[][\"'][\w.\-]{1,60}[\"'][)\]])?"
     r"[ \t]{0,2}(?:\bor\b|\|\||\?\?|\?:)[ \t]{0,2}|"
     r"[\w.:>-]{1,40}\([\"'][\w.\-]{1,60}[\"'],[ \t]{0,2})(?P<quote>[\"'`])"
+)
+#: `{name, "value"}`, `(name . "value")`; a comma between round brackets is between arguments.
+_ATOM_PAIR: Final = re.compile(
+    r"(?:,[ \t]{0,4}(?=\"[^\"\n]{1,256}\"\})|[ \t]\.[ \t]{1,4}(?=\"[^\"\n]{1,256}\"\)))"
+    r"(?P<quote>\")"
 )
 #: `expect(name).toBe("value")`
 _EXPECTED: Final = re.compile(
@@ -111,7 +118,8 @@ _USING: Final = re.compile(r"(?:\A|(?<=\.))(?:with|using)(?=[A-Z])")
 _SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|add)_?(?=[A-Z_\w]))")
 #: `<entry key="NAME">value</entry>`
 _NAMED_ELEMENT: Final = re.compile(
-    r"[\"'](?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,60}[\"']){0,3}[ \t]{0,4}>(?!\s*<)"
+    r"[\"'](?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,60}[\"']){0,3}[ \t]{0,4}>"
+    r"(?:\s{0,40}<(?:\w{1,10}:)?value>)?(?!\s*<)"
 )
 _ATTRIBUTES: Final = re.compile(
     r"(?:[ \t][\w:-]{1,30}=[\"'][^\"'<>]{0,80}[\"']){1,4}[ \t]{0,2}>(?!\s*<)"
@@ -119,7 +127,8 @@ _ATTRIBUTES: Final = re.compile(
 _TAG: Final = re.compile(r"<(?:[\w-]{1,16}:)?\Z")
 #: `<key>NAME</key><string>value</string>`, `<td>NAME</td><td>value</td>`
 _NEXT_ELEMENT: Final = re.compile(
-    r":?</(?:key|td|th|dt|b|strong|label|span|name)>\s{0,40}<(?:string|td|dd|span|code|b|p|value|"
+    r":?</(?:key|td|th|dt|b|strong|label|span|[\w-]{0,20}name)>\s{0,40}"
+    r"<(?:string|td|dd|span|code|b|p|[\w-]{0,20}value|"
     r"data)"
     r"(?: [^<>]{0,80})?>(?!\s*<)"
 )
@@ -197,20 +206,17 @@ class Assignments:
             or _CALL.match(text, end)
             or _DEFAULT.match(text, end)
             or _EXPECTED.match(text, end)
+            or _atom_pair(text, start, end)
             or (_SETTER.match(text, end) if _SETTING.search(name) else _BARE.match(text, end))
             or _GLUE.match(text, end)
         )
-        if glue is None or text.startswith(name, glue.end()):
+        if glue is None or text.startswith(name, glue.end()) or _is_branch(text, start, glue):
             return None
         groups = glue.groupdict()
         at = glue.end()
         quote = groups.get("quote")
-        called = glue.re in (_CALL, _DEFAULT, _EXPECTED, _SETTER, _BARE)
-        if (
-            glue.re is _CALL
-            and "to" not in glue.group()
-            and text[max(0, start - 5) : start - 1].rstrip()[-1:] not in ("(", "[", "{")
-        ):
+        called = glue.re in (_CALL, _DEFAULT, _EXPECTED, _SETTER, _BARE, _ATOM_PAIR)
+        if glue.re is _CALL and not _is_entry(text, start, glue.group()):
             return None
         if groups.get("arg") is not None:
             window = _window(text, start, end)
@@ -227,7 +233,7 @@ class Assignments:
                 return None
             return found
         if glue.re is _PAIR:
-            start = end + max(0, glue.group().lower().rfind("value"))
+            start = glue.start("key")
         return self._unquoted_once(
             text, name, (start, at), groups.get("op") or " ", seen
         ) or self._behind_a_call(text, name, end)
@@ -257,7 +263,7 @@ class Assignments:
         if close is None:
             return None
         value = text[at:close]
-        if value[:1] in _AFTER_STRING and _ends_string(text, at - len(quote), quote):
+        if value[:1] in _AFTER_STRING and _ends_string(text, at - len(quote), value, quote):
             return None  # `print("Password:", end=" ")`
         if quote == "`" and " " in value and text[at - 2 : at - 1] == "=":
             return None  # a command's output
@@ -389,6 +395,25 @@ _NO_ARGUMENT: Final = frozenset(
 )  # fmt: skip
 
 
+def _is_branch(text: str, start: int, glue: re.Match[str]) -> bool:
+    """`visible ? "text" : "password"`: two values, and neither is the name of the other."""
+    if ":" not in glue.group():
+        return False
+    return _TERNARY.search(text, max(0, start - 28), start) is not None
+
+
+def _is_entry(text: str, start: int, glue: str) -> bool:
+    """Whether two strings are the name and the value of an entry, and no items of a list."""
+    if " to " in glue:
+        return True
+    before = text[max(0, start - 14) : start - 1].rstrip()
+    return before[-1:] in ("(", "[", "{") or before.lower().endswith(('"string",', "'string',"))
+
+
+def _atom_pair(text: str, start: int, end: int) -> re.Match[str] | None:
+    return _ATOM_PAIR.match(text, end) if text[start - 1 : start] in ("{", "(") else None
+
+
 def _is_surely(value: str, name: str) -> bool:
     """What a function is called with may also be a key's name, or a label."""
     if PASSWORD.search(name) is not None:
@@ -423,7 +448,7 @@ def _is_option(text: str, start: int, name: str) -> bool:
 def _inside_element(text: str, end: int, start: int) -> int | None:
     """Where the content begins of `<name>` or `<entry key="name">`, when the name stands there."""
     if text.startswith(">", end):
-        return end + 1 if text.startswith("<", max(0, start - 1)) else None
+        return end + 1 if _TAG.search(text, max(0, start - 24), start) else None
     if text[max(0, start - 40) : start].rpartition("<")[1]:
         opened = _ATTRIBUTES.match(text, end)
         if opened is not None and _TAG.search(text, max(0, start - 24), start):
@@ -434,14 +459,17 @@ def _inside_element(text: str, end: int, start: int) -> int | None:
 
 #: What follows a string in source code, and begins no password.
 _AFTER_STRING: Final = frozenset(",)+")
+_CODE_SIGN: Final = re.compile(r"[()=;{}]")
+#: `x ? "password" : "text"`
+_TERNARY: Final = re.compile(r"\?[ ]?[\"'][^\"'\n]{0,24}\Z")
 
 
-def _ends_string(text: str, at: int, quote: str) -> bool:
+def _ends_string(text: str, at: int, value: str, quote: str) -> bool:
     """Whether the quotation mark at `at` is the second of its line rather than the first."""
     floor = max(0, at - FIELD_REACH)
     line = text.rfind("\n", floor, at) + 1
     if floor and not line:  # a program without lines
-        return text[at - 1 : at] == ":"
+        return text[at - 1 : at] == ":" or _CODE_SIGN.search(value) is not None
     return text.count(quote, line, at) % 2 == 1
 
 

@@ -36,7 +36,9 @@ _PROGRAMS: Final = {
     "pscp": re.compile(rf"p(?:scp|sftp){_ARGS} -pw ?{_PW}"),
     "registry login": re.compile(rf"registry login{_ARGS} -p ?{_PW}"),
     "cf login": re.compile(rf"cf login{_ARGS} -p ?{_PW}"),
-    "useradd": re.compile(rf"useradd{_ARGS} -p ?{_PW}"),
+    "useradd": re.compile(
+        rf"useradd{_ARGS} -p ?[\"']?(?P<bare>[^\s\"'|;]{{1,128}})(?P<value>(?!))?"
+    ),
     "wpa_passphrase": re.compile(
         r"wpa_passphrase [\"']?[\w.-]{1,32}[\"']? "
         r"[\"']?(?P<value>[^\s\"'|;]{8,63})"

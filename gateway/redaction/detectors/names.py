@@ -35,7 +35,7 @@ _SEARCH: Final = AhoCorasick(TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
 _KEY_TAILS: Final = frozenset(
     ["pi", "ss", "te", "th", "nt", "on", "ng", "er", "se", "wt", "ie", "pp", "ac", "ed", "ge", "ok",
-     "ce", "in", "et"]
+     "ce", "in", "et", "es", "ns", "im"]
 )  # fmt: skip
 #: Such names only in capitals (`OPENWEATHER_KEY`), and only for values that were generated.
 _CAPITAL_HINT: Final = "_KEY"
@@ -58,7 +58,7 @@ _SECRET_NAME: Final = re.compile(
     r"mot_?de_?passe|(?:secure_)?(?:auth|logged_in|nonce)_salt|preshared_?key|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
-    r"session|hmac|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
+    r"session|hmac|cipher|aes|functions?|apim|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
     r"rediscli_auth|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
@@ -72,7 +72,7 @@ _NOT_A_SECRET: Final = re.compile(
     r"max|num|min|per|prev|current|last|first|input|output|special|cancellation|cancel)[_.\-]?token|"
     r"(?:request|idempotency)[_.\-]?token|token_id|secret_id|(?:^|[_.\-])(?:no|bad|wrong|invalid|missing|forgot|reset|change|confirm|show|hide|has|is|"
     r"use|with|without|require|needs?)[_.\-]?(?:password|passwd|token|secret)|"
-    r"public[_.\-]?key|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
+    r"public[_.\-]?key(?:[_.\-]?token)?|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
     re.IGNORECASE,
 )
 #: Words for a password where people of the regions we know write to each other.

@@ -61,14 +61,15 @@ _OF: Final = (
     r"de la|de|para|del|da|do|per|"
     r"della|voor|van|til|"
     r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?|"
-    r" (?:wi-?fi|wlan|ssh|vpn|admin|root))?"
+    r" (?:wi-?fi|wlan|ssh|vpn|admin|root|tempor(?:aire|al|ário|anea|är)|provisoire|provisional|"
+    r"μου|σου|μας))?"
 )
 _GLUE: Final = re.compile(
     rf"(?P<closed>[\"'`*_]{{0,3}})(?:[ \t]{{1,2}}\([^()\n]{{1,30}}\))?"
     rf"(?:{_OF}[ \t]{{1,3}}(?P<verb>{_VERBS})(?P<colon>[ ]?:)?[ \t]{{1,3}}|"
     rf"{_OF}[ \t]{{0,3}}(?P<sign>:|(?<=[ ])=(?=[ ])|→|-{{1,2}}>|[ \t][–—-]{{1,2}}(?=[ \t])|"
     rf"\.{{3,60}}|\|)[*_]{{0,3}}[ \t]{{0,4}}|"
-    rf"(?P<none>[ \t]{{1,2}}(?=[\"'`«“])))"
+    rf"(?P<is>['’]s[ \t]{{1,3}})|(?P<none>[ \t]{{1,2}}(?=[\"'`«“])))"
     r"(?P<quote>\*\*|[\"'`«“„]|<code>)?",
     re.IGNORECASE,
 )
@@ -79,8 +80,10 @@ _CLOSERS: Final = "\"'`»”“*<"
 #: Words that say something about a password. Longer than what a dictionary would call adjectives.
 _ABOUT: Final = frozenset(
     ["required", "requires", "optional", "invalid", "valid", "incorrect", "correct", "wrong",
-     "empty", "missing", "needed", "hidden", "masked", "hashed", "encrypted", "stored", "expired",
-     "expiring", "secret", "secure", "insecure", "strong", "weak", "short", "long", "longer",
+     "empty", "missing", "needed", "hidden", "masked", "hashed", "encrypted", "stored",
+     "expired", "expire",
+     "expiring", "improve", "default", "secret", "secure", "insecure", "strong", "weak", "short",
+     "long", "longer",
      "shorter", "blank", "unset", "null", "none", "undefined", "provided", "given", "known",
      "unknown", "shared", "saved", "changed", "reset", "rotated", "revoked", "leaked",
      "compromised", "used", "unused", "accepted", "rejected", "denied", "allowed", "checked",
@@ -186,7 +189,14 @@ _CHANGE: Final = re.compile(
 )
 
 
+#: `the password (otter743)`
+_BRACKETED: Final = re.compile(r"[ \t]\((?P<value>[^\s()]{6,64})\)")
+
+
 def _changes(text: str, at: int) -> Iterator[Span]:
+    bracketed = _BRACKETED.match(text, at)
+    if bracketed is not None and is_chosen(bracketed["value"]):
+        yield Span(*bracketed.span("value"), "SECRET", 0.7, "spoken")
     match = _CHANGE.match(text, at)
     if match is None:
         return
@@ -249,7 +259,7 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
     if not password:
         made = dense(written[:JUDGED]) or is_long_random(written[:JUDGED])
         return made and " " not in written and "://" not in written
-    surely = glue["none"] is None and glue["verb"] is None
+    surely = glue["none"] is None and glue["verb"] is None and glue["is"] is None
     if is_chosen(written) or (is_random(written) and not written.isupper()):
         return True
     if glue["sign"] in ("=", "|"):

@@ -58,7 +58,9 @@ _JOINING: Final = frozenset(
      "bitte", "et", "le", "la", "les", "est", "pour", "avec", "dans", "el", "los", "y", "es",
      "para", "con", "en", "un", "una"]
 )  # fmt: skip
-_COMMENT: Final = re.compile(r"\s+(?:#|//|;(?=\s))")
+_COMMENT: Final = re.compile(
+    r"\s+(?:#|//|;(?=\s))|;(?=[ \t]{1,4}(?:export\b|[A-Za-z_]\w{0,40}=))|[ \t]&&[ \t]"
+)
 
 
 def _is_set_by_a_tool(near: str) -> bool:
@@ -133,7 +135,7 @@ def style_of(text: str, name: str, start: int, at: int, op: str) -> str:
     if text[start : start + 1] == "-" or before.endswith(("-", "?", "&", "--")):
         return "word"
     lead = before.removeprefix("export").removeprefix("set").removeprefix("ENV").removeprefix("ARG")
-    if lead.strip(" \t-+>#$\"'\\") == "" and op in ("=", ":"):
+    if lead.strip(" \t-+>#$%\"'\\") == "" and op in ("=", ":"):
         if op == "=" and (glued or name.isupper()):
             return "line"
         if op == ":" and not glued:

@@ -35,6 +35,7 @@ PLACEHOLDER: Final = re.compile(
 )
 CODE: Final = re.compile(
     r"(?:[A-Za-z_$][\w$]*(?:\??\.|::|->)[A-Za-z_$]|[A-Za-z_$][\w$.]*[\[(]|[-+!&|~^]?[A-Za-z_]\w*\(|"
+    r"[A-Z]\w{1,40}<[A-Z]\w{1,40}|"
     r"(?:self|this|os|process|env|config|settings|request|args|kwargs|options|ctx|data|params|"
     r"cls|props|state|"
     r"import|new|await|typeof|lambda|function|return|not|async)\b(?:[.\[(\s]|\Z))"
@@ -90,13 +91,14 @@ _CHOSEN_SECRET: Final = 8
 _A_NAME: Final = re.compile(
     r"(?:user_?|new_?|old_?|my_?|db_?)?(?:password|passphrase|passcode|passwd|pwd|pass|token|"
     r"secret|credentials?|"
-    r"api_?key|key|username|login|email|salt|hash)s?"
+    r"api_?key|key|user(?:name)?|login|email|salt|hash)s?"
 )
 #: What joins the words of a name.
 _SIGNS: Final = re.compile(r"[_.\-: ]+")
 #: Signs that only patterns for other texts hold together.
 _REGEX: Final = re.compile(
-    r"\(\?[=!:<]|\[\^?[A-Za-z0]-[A-Za-z9]|\\{1,4}[dwsbDWS][+*{?\])]|\]\{\d+,|\.[*+]\)|\A\^.*\$\Z"
+    r"\(\?[=!:<]|\[\^?[A-Za-z0]-[A-Za-z9]|\\{1,4}[dwsbDWS][+*{?\])]|\]\{\d+,|\.[*+]\)|\A\^.*\$\Z|"
+    r"\A(?:required|nullable|sometimes|string|omitempty|confirmed|min|max)\b[|,:=]"
 )
 #: Keys that providers mean to be public.
 _PUBLISHABLE: Final = re.compile(r"pk[_.](?:live|test|eyJ)|phc_|G-[A-Z0-9]{10}\Z|UA-\d")
@@ -105,7 +107,10 @@ _NAMESPACED: Final = re.compile(
     r"@?[a-z][a-z0-9]*(?:[-_./][a-z0-9]+)*(?::[a-z0-9]+(?:[-_.][a-z0-9]+)*)+"
 )
 #: `auth-request-type/at`: the name of a header, a route, a metric.
-_LISTED: Final = re.compile(r"[a-z]+(?:[-/.][a-z]+){2,}|[a-z]+(?:-[a-z]+)*(?:/[a-z]+(?:-[a-z]+)*)+")
+_LISTED: Final = re.compile(
+    r"[a-z]+(?:[-/.][a-z]+){2,}|[a-z]+(?:-[a-z]+)*(?:/[a-z]+(?:-[a-z]+)*)+|"
+    r"[a-z]+(?:[-/.][a-z]+)*[-/.]v\d{1,2}"
+)
 #: `OAuth2Auth$inboundSchema`: a member of something, in source code.
 _MEMBER: Final = re.compile(r"[A-Za-z_]\w*\$[a-z][A-Za-z]{3,}")
 #: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`.
@@ -117,6 +122,15 @@ _PROSE: Final = frozenset(
      "was", "has", "be", "this", "that", "with", "or", "and", "can", "if", "in", "required",
      "invalid", "incorrect", "wrong", "forgot", "reset", "change", "confirm", "new", "old",
      "current", "cannot", "should", "will"]
+)  # fmt: skip
+
+
+#: Words of labels and hints, in the languages forms are written in.
+_LABEL_WORDS: Final = frozenset(
+    [word for word in PASSWORD_WORDS if len(word) >= 5 and " " not in word]
+) | frozenset(
+    ["passe", "characters", "chars", "zeichen", "caractères", "caracteres", "caratteri", "tekens",
+     "znaków", "tecken", "tegn", "merkkiä"]
 )  # fmt: skip
 
 
@@ -170,7 +184,8 @@ class Judge:
         ):
             return False  # `password = passphrase`, `password = user2Password`
         if strict:
-            return dense(value) or (password and is_chosen(value))
+            numeric = value.isdigit() and len(value) >= _CHOSEN_LEAST
+            return dense(value) or (password and (numeric or is_chosen(value)))
         if password:
             return not value.isdigit() or len(value) >= 6
         return dense(value) or (name.isupper() and len(value) >= 8)
@@ -202,7 +217,7 @@ _STAND_IN_WORDS: Final = re.compile(
     r"bot|live|test|abcdef(?:g[a-z]*)?|0?123456(?:7890?)?(?:123456(?:7890?)?)*)|[^A-Za-z0-9]"
 )
 #: A generator's part of a key: at least so much of it, and never fewer characters.
-_MADE_SHARE: Final = 0.6
+_MADE_SHARE: Final = 0.5
 _MADE_LEAST: Final = 14
 
 
@@ -310,7 +325,18 @@ def dense(value: str) -> bool:
         return True
     if digits and len(set(value)) >= 6 and any(not c.isalnum() and c not in "_-. /" for c in value):
         return True
-    return len(value) >= 20 and len(set(value)) >= 10 and _mixed_case(value)
+    return (
+        len(value) >= 20
+        and len(set(value)) >= 10
+        and _mixed_case(value)
+        and not _is_camel_case(value)
+    )
+
+
+def _is_camel_case(value: str) -> bool:
+    """`apiKeyFromAuthStorage`: short words joined by capitals."""
+    spoken = sum(len(p) for p in _PIECES.findall(value) if len(p) >= 3 and not _UNSPOKEN.search(p))
+    return spoken * 5 >= len(value) * 4
 
 
 def _is_data_secret(name: str, value: str, *, password: bool) -> bool:
@@ -423,5 +449,7 @@ def _is_prose(value: str) -> bool:
     words = [word.strip(".,:;!?()'\"").lower() for word in value.split()]
     if any(any(c.isdigit() for c in word) and not word.isdigit() for word in words):
         return False
+    if any(word in _LABEL_WORDS for word in words):
+        return True
     hits = sum(word in _PROSE for word in words)
     return hits >= 2 or (hits >= 1 and (value[:1].isupper() or len(words) <= 3))
