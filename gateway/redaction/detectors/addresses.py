@@ -40,7 +40,8 @@ _LAST: Final = words(
     "pl|square|sq|crescent|cres|highway|hwy|parkway|pkwy|close|grove|gardens|mews|circle|cir|"
     "turnpike|alley|expressway|causeway|freeway|quay|esplanade|st.|ave.|rd.|blvd.|dr.|ln.|"
     "ct.|hwy.|pl.|sq.|utca|út|tér|körút|krt.|útja|u.|rkp.|sétány|köz|tere|gade|vej|tee|tänav|"
-    "mnt|pst|põik|maantee|puiestee|sokak|sokağı|sok.|sk.|caddesi|cad.|bulvarı|blv.|prospekt|prospekts|iela|gatve|gatvė|g.|pr.|prospektas|alėja|ulica|cesta|ulice|náměstí|nábřeží|nám.|třída"
+    "mnt|pst|põik|maantee|puiestee|sokak|sokağı|sok.|sk.|caddesi|cad.|bulvarı|blv.|prospekt|"
+    "prospekts|iela|gatve|gatvė|g.|pr.|prospektas|alėja|ulica|cesta|ulice|náměstí|nábřeží|nám.|třída"
 )
 _SELDOM_LAST: Final = words(
     "way|walk|row|rise|hill|view|park|green|heath|common|path|pass|passage|bypass|bridge|"
@@ -122,7 +123,10 @@ for _sort, _before, _list, _behind in (
             _sorts.append(_sort)
 
 # ---- pieces ------------------------------------------------------------------------------------
-_NUM: Final = r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.\w))?(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w))?"
+_NUM: Final = (
+    r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.\w))?"
+    r"(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w))?"
+)
 #: A word of a name: with a capital, a number (`42nd`), or a small word between others.
 _NAME: Final = rf"(?:{UP}[\w'’.\-]{{0,24}}|\d{{1,4}}(?:st|nd|rd|th|\.)?)"
 _SMALL: Final = (
@@ -162,13 +166,15 @@ _COUNTRY: Final = (
     r"Sverige|Norge|Suomi|Ελλάδα|Κύπρος|Magyarország|România|Česko|Slovensko|Hrvatska|Slovenija|"
     r"Éire|Japan|China|India|Turkey|Türkiye)(?!\w)"
 )
-#: What may follow a street, tried again and again: a code and its place, a place and its code.
+#: What may follow a street, tried again and again: a code and its place (Iceland's are short), a
+#: place and its code.
 _CODE_PLACE: Final = re.compile(
     rf"{_SEP}(?:{CODE})(?:[ ]{{1,2}}|,[ ]?){_PLACE}(?:[ ]\d{{1,2}}(?!\w))?"
-    rf"|{_SEP}\d{{3}}[ ]{UP}(?=[\w.]{{0,20}}[ðþæöáéíóúý])\w{{2,24}}"  # Iceland's codes are short
+    rf"|{_SEP}\d{{3}}[ ]{UP}(?=[\w.]{{0,20}}[ðþæöáéíóúýÐÞÆÖÁÉÍÓÚÝ])\w{{2,24}}"
 )
 _PLACE_CODE: Final = re.compile(
-    rf"{_SEP}{_PLACE}(?:[ ]\d{{1,2}}(?!\w))?(?:(?:{_SEP}|[ ]?[-–/][ ]?)(?:[A-Z]{{2,3}}|nan|{_PLACE})){{0,2}}{_SEP}{CODE}(?!\w)"
+    rf"{_SEP}{_PLACE}(?:[ ]\d{{1,2}}(?!\w))?(?:(?:{_SEP}|[ ]?[-–/][ ]?)"
+    rf"(?:[A-Z]{{2,3}}|nan|{_PLACE})){{0,2}}{_SEP}{CODE}(?!\w)"
 )
 _PLACE_COUNTRY: Final = re.compile(
     rf"{_SEP}{_PLACE}?(?:{_SEP}(?:[A-Z]{{2,3}}|nan|\d\d))?{_SEP}{_COUNTRY}(?:[ ]{CODE})?(?!\w)"
@@ -200,8 +206,8 @@ _LOWER_BEFORE_LAST: Final = re.compile(
 )
 _BEFORE_REACH: Final = 64
 _NUMBER_BEHIND: Final = re.compile(  # and the stair and flat of `15 B 3`
-    rf"\.?,?[ ](?:[Nn][OoRr][.:]?[ ]?)?{_NUM}(?:(?<=[A-Ha-h])[ ]\d{{1,3}}(?=,|\s*\Z|\n))?\.?(?![\w%]|[.:,]\d|[ ]?(?:%|km"
-    rf"|kg|MB|GB|ms|px|years|times|items))"
+    rf"\.?,?[ ](?:[Nn][OoRr][.:]?[ ]?)?{_NUM}(?:(?<=[A-Ha-h])[ ]\d{{1,3}}(?=,|\s*\Z|\n))?\.?"
+    rf"(?![\w%]|[.:,]\d|[ ]?(?:%|km|kg|MB|GB|ms|px|years|times|items))"
 )
 _DIRECTION: Final = re.compile(
     r"[ ](?:North|South|East|West|Upper|Lower|N|S|E|W|NE|NW|SE|SW)\b\.?(?!\w)"
@@ -302,17 +308,21 @@ def _by_place(text: str) -> Iterator[Span]:
             yield from _in_small(text, code)
             continue
         place = _PLACE_AHEAD.match(text, hint.end())
-        street = None if place is None else _street_before_place(text, code)
+        street = None if place is None else _street_before_place(text, code, place.end())
         if place is not None and street is not None:
             yield Span(street, place.end(), "ADDRESS", 0.75, "street-place")
     for match in _US_TAIL.finditer(text):
         head = _before_us_tail(text, match)
         if head is not None and not _is_no_ones(text, head):
             yield Span(head, match.end(), "ADDRESS", 0.85, "street-zip")
+    done = 0
     for match in _PLACE_BEHIND.finditer(text):
+        if match.start() < done:
+            continue
         street = _street_of_place(text, match.start())
         if street is not None:
-            yield Span(street, _with_tail(text, street, match.start()), "ADDRESS", 0.75, "place")
+            done = _with_tail(text, street, match.start())
+            yield Span(street, done, "ADDRESS", 0.75, "place")
     for match in _UK_SECOND.finditer(text):
         code = _UK_ALONE.search(text, max(0, match.start() - 4), match.end())
         if code is not None:
@@ -390,12 +400,16 @@ _PLACE_AHEAD: Final = re.compile(
 )
 _STREET_AHEAD: Final = re.compile(
     rf"(?P<before>\A|[\n\"'`:;,=>|(\t.]|[ ])[ \t>|#*]{{0,8}}(?P<street>{UP}[^\W\d_]{{2,24}}[.]?"
-    rf"(?:[ \-](?:{UP}[\w'’.\-]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}\.)){{0,4}},?[ ]{_NUM}\.?),?[ ]?\r?\Z"
+    rf"(?:[ \-](?:{UP}[\w'’.\-]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}\.)){{0,4}},?[ ]{_NUM}\.?)"
+    r",?[ ]?\r?\Z"
 )
 _STREET_REACH: Final = 70
 
 
-def _street_before_place(text: str, match: re.Match[str]) -> int | None:
+_ENDS_LINE: Final = re.compile(r"[ \t]*(?:[\r\n\"'`<|,]|\\|\Z)")
+
+
+def _street_before_place(text: str, match: re.Match[str], place_end: int) -> int | None:
     """Where `Dlouhá 12` before `, 110 00 Praha` begins, a street without a word for one. A number
     of four digits is more often a year, so that the street must have a line of its own."""
     line = match["line"] is not None
@@ -410,6 +424,8 @@ def _street_before_place(text: str, match: re.Match[str]) -> int | None:
         return None
     if line and not alone:
         return None
+    if line and len(match["code"]) == _YEAR_SIZE and not _ENDS_LINE.match(text, place_end):
+        return None  # `Release 7⏎1204 Commits since`
     return street.start("street")
 
 
@@ -420,11 +436,18 @@ _LOWER_PLACE: Final = re.compile(
 )
 
 
+_SMALL_LEAD: Final = re.compile(
+    r"(?:[a-z]{2,10}[ ]){0,3}(?:to|at|in|from|is|my|by|on|nach|au|en|i|på|na|em|op)[ ]"
+)
+
+
 def _in_small(text: str, code: re.Match[str]) -> Iterator[Span]:
     place = _LOWER_PLACE.match(text, code.end())
     street = _LOWER_STREET.search(text, max(0, code.start() - _STREET_REACH), code.start())
     if place is not None and street is not None and _LOWER_WORD.search(street.group()):
-        yield Span(street.start(), place.end(), "ADDRESS", 0.7, "street-small")
+        lead = _SMALL_LEAD.match(text, street.start())
+        start = street.start() if lead is None else lead.end()
+        yield Span(start, place.end(), "ADDRESS", 0.7, "street-small")
 
 
 _LOWER_STREET: Final = re.compile(
@@ -432,8 +455,9 @@ _LOWER_STREET: Final = re.compile(
     rf"|[^\W\d_][\w'’./\-]{{1,30}}(?:[ ][\w'’.\-]{{1,24}}){{0,4}},?[ ]{_NUM}\.?),?[ ]?\r?\Z"
 )
 _LOWER_WORD: Final = re.compile(
-    r"\b(?:(?:rue|avenue|boulevard|bd|impasse|place|chemin|quai|via|viale|corso|piazza|calle|avenida|"
-    r"paseo|plaza|rua|travessa|praça|ulica|ulice|triq|am|an der)\b|(?:c/|avd?a?\.|ul\.|al\.|os\.))|(?:"
+    r"\b(?:(?:rue|avenue|boulevard|bd|impasse|place|chemin|quai|via|viale|corso|piazza|calle|"
+    r"avenida|paseo|plaza|rua|travessa|praça|ulica|ulice|triq|am|an der)\b|"
+    r"(?:c/|avd?a?\.|ul\.|al\.|os\.))|(?:"
     r"straße|strasse|str\.|gasse|platz|allee|weg|damm|ring|ufer|straat|laan|plein|gracht|kade|vej|gade|"
     r"vænget|gatan|gata|vägen|veien|vegen|gaten|gate|katu|tie|kuja|vegur|utca|út|tér|iela|mnt|maantee|"
     r"tänav| pr\.| g\.|náměstí|třída|cesta|caddesi|street|road|lane)(?!\w)"
@@ -683,6 +707,8 @@ def _ending(text: str, start: int, end: int, done: int) -> Found:
     if word is None:
         return None
     first = word.start()
+    while first < start and text[first] in "'’.-":  # an opening quote is no part of it
+        first += 1
     name = text[first:start]
     if not name.strip() or not (name[0].isupper() or name[:1].isdigit()):
         return None
@@ -804,7 +830,7 @@ def _box(text: str, start: int, end: int, done: int) -> Found:
 
 def _phrase(text: str, start: int, end: int, done: int) -> Found:
     """`lives at Sludevej 13`: behind such words a name and a number are a street."""
-    if start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+    if start and (text[start - 1].isalnum() or text[start - 1] in "_-"):
         return None
     match = _GENERIC.match(text, end)
     if match is None:

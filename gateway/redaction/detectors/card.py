@@ -93,7 +93,7 @@ class CardRule(Rule):
         for run in _RUN.finditer(source.text):
             if run.end() - run.start() >= _SHORTEST:
                 yield from _in_run(source.text, run.start(), run.end(), judged)
-            elif source.text[run.end() : run.end() + 1] in ("\n", "\r"):
+            if source.text[run.end() : run.end() + 1] in ("\n", "\r"):
                 broken = _BROKEN.match(source.text, run.start())
                 if broken is not None and is_card("".join(_GROUP.findall(broken.group()))):
                     yield Span(*broken.span(), "CARD", 0.95, "card")
@@ -173,7 +173,12 @@ def _is_number_in_code(text: str, span: Span) -> bool:
     """`x = 4005415423578`: of the old 13-digit form one number in a hundred passes as a card."""
     if span.end - span.start != _OLD_VISA or _is_named(text, span.start):
         return False
+    if _ARTICLE.search(text, max(0, span.start - _ARTICLE_REACH), span.start):
+        return True
     return text[max(0, span.start - 3) : span.start].rstrip()[-1:] in ("=", "(", "<", ">", "+", "*")
 
 
+#: Numbers of goods have 13 digits too.
+_ARTICLE: Final = re.compile(r"\b(?:ean|gtin|upc|isbn|barcode|jan)\W*(?:13)?\W*\Z", re.IGNORECASE)
+_ARTICLE_REACH: Final = 14
 _OLD_VISA: Final = 13

@@ -29,6 +29,8 @@ _DOMAIN: Final = re.compile(
 )
 _DOMAIN_LITERAL: Final = re.compile(r"\[(?:IPv6:)?[0-9A-Fa-f.:]{3,45}\]")
 _QUOTED: Final = re.compile(r'"(?:[^"\\\r\n]|\\.){1,62}"\Z')
+#: The same in a string of source code, or in a field of CSV.
+_QUOTED_TWICE: Final = re.compile(r"(?P<quote>\\\"|\"\")[^\"\\\r\n]{1,62}(?P=quote)\Z")
 
 #: The sign between what may end a mailbox's name and what may begin a host's.
 _AT: Final = re.compile(r"@(?<=[\w!#$%&'*+/=?^`{|}~\"-]@)(?=[\w\-]{1,63}+\.|\[)")
@@ -54,12 +56,16 @@ _ESCAPED: Final = re.compile(r"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv0]")
 _SPELLED_SIGNS: Final = ("[at]", "(at)", "{at}", "[ at ]", "( at )", " dot ")
 _SPELLED_LOCAL: Final = re.compile(r"[\w.+\-]{1,64}[ ]?\Z")
 _SPELLED_HOST: Final = re.compile(
-    r"[ ]?(?:[\w\-]{1,63}(?:[ ]?[\[({][ ]?dot[ ]?[\])}][ ]?|[ ]dot[ ]|\.)){1,4}[a-z]{2,12}(?![\w(])",
+    r"[ ]?(?:[\w\-]{1,63}(?:[ ]?[\[({][ ]?dot[ ]?[\])}][ ]?|[ ]dot[ ]|\.)){1,4}"
+    r"[a-z]{2,12}(?![\w(])",
     re.IGNORECASE,
 )
 _IN_WORDS: Final = re.compile(r"(?<!\S)[\w.+\-]{2,64}[ ]at[ ]\w[\w\-]{0,62}\Z", re.IGNORECASE)
 _IN_WORDS_END: Final = re.compile(
-    r"dot[ ](?:[\w\-]{1,63}[ ]dot[ ]){0,3}[a-z]{2,12}(?!\w)", re.IGNORECASE
+    r"dot[ ](?:[\w\-]{1,63}[ ]dot[ ]){0,3}(?:com|org|net|edu|gov|info|io|eu|dev|app|biz|co|uk|de"
+    r"|fr|es"
+    r"|nl|pl|se|dk|fi|cz|ie|pt|gr|ch|ca|au|nz|br|jp)(?!\w)",
+    re.IGNORECASE,
 )
 
 
@@ -109,7 +115,9 @@ class EmailRule(Rule):
         start = _local_start(text, at)
         if start == at:
             return None
-        if _is_place(text, text[start:at], end) or _in_url(text, start):
+        if _is_place(text, text[start:at], end):
+            return None
+        if _in_url(text, start) and not _BEFORE_HOST.match(text, end):
             return None
         address = text[start:end]
         if address.lower() in self.policy.allowed.emails:
@@ -140,7 +148,8 @@ _TOP_LEVELS: Final = frozenset(
 def _local_start(text: str, at: int) -> int:
     """Where the local part left of `at` begins; `at` itself when there is none."""
     if at and text[at - 1] == '"':
-        quoted = _QUOTED.search(text, max(0, at - _LOCAL_MAX), at)
+        floor = max(0, at - _LOCAL_MAX - 4)
+        quoted = _QUOTED_TWICE.search(text, floor, at) or _QUOTED.search(text, floor, at)
         return quoted.start() if quoted else at
     start = at
     floor = max(0, at - _LOCAL_MAX - 1)
@@ -181,5 +190,7 @@ def _in_url(text: str, start: int) -> bool:
     return scheme >= 0 and _OUTSIDE_USERINFO.search(text[scheme + 3 : start]) is None
 
 
+#: An address that is the user of a URL has the host's own sign behind it.
+_BEFORE_HOST: Final = re.compile(r"[^\s/?#\"'<>@]{0,256}@")
 #: Passwords may hold `?` and `#`, also as `%3F` and `%23`; a host and its port end before them.
 _OUTSIDE_USERINFO: Final = re.compile(r"[\s/\"'<>]|\A[^:?#]*(?::\d{1,5})?[?#]")

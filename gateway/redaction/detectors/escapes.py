@@ -7,7 +7,7 @@ A value often stands in a text inside a text, where the last letter of an escape
 hides where it begins, or where one of its own characters is written as an escape. `read_through`
 gives the text as its reader will see it, and the way back from there. Invariants: pure and linear;
 every span that comes back covers whole escapes, so what surrounds it stays as well-formed as it
-was; of escapes only ASCII characters are decoded, nothing twice. Called by the engine.
+was; nothing is decoded twice. Called by the engine.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import cache
+from html.entities import name2codepoint
 from typing import Final
 
+from gateway.redaction.detectors.base import HIDDEN
 from gateway.redaction.spans import Span
 
 #: The look ahead at its first character lets `re` skip all others quickly. A run of backslashes
@@ -27,11 +29,12 @@ _ESCAPE: Final = re.compile(
     r"(?=[\x1b\\%&_+\-])(?:"
     r"(?P<color>(?:\x1b|\\(?<!\\\\)\\*+(?:u001[bB]|x1[bB]|033|e))\[[0-9;:]{0,32}[A-Za-z])"
     r"|\\(?<!\\\\)\\*+"
-    r"(?:u00(?P<u>[0-7][0-9a-fA-F])|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
+    r"(?:u(?P<u>[0-9a-fA-F]{4})|x(?P<x>[0-7][0-9a-fA-F])|(?P<letter>[nrtbfv]))"
     # Letters and digits are escaped only together with what is beside them; `%4539 …` is a number.
     r"|%(?:25){0,3}(?P<percent>(?:[01][0-9a-fA-F]|2[0-9a-fA-F]|3[A-Fa-f]|[46]0|[57][B-Fb-f]|5[fF])"
     r"|[3-7][0-9a-fA-F](?:(?=%[0-7][0-9a-fA-F])|(?<=%[0-7][0-9a-fA-F]%..)))"
-    r"|&(?:#0{0,4}(?P<decimal>\d{1,3})|#[xX]0{0,4}(?P<hex>[0-7]?[0-9a-fA-F])"
+    r"|(?P<pair>%(?:25){0,3}[cCdD][0-9a-fA-F]%(?:25){0,3}[89abAB][0-9a-fA-F])"
+    r"|&(?:#0{0,4}(?P<decimal>\d{1,5})|#[xX]0{0,4}(?P<hex>[0-9a-fA-F]{1,4})"
     r"|(?P<name>[A-Za-z]{2,7}));"
     # `_4539 …_` is italic in Markdown; `user_4539`, `4539_x` and the end of a key are names.
     r"|(?P<open>_(?<![A-Za-z0-9_-]_)_{0,2}(?=[\d+(]))"
@@ -98,6 +101,10 @@ _NAMES: Final = {
     "Tab": "\t",
     "NewLine": "\n",
 }
+#: Letters with accents: `&uuml;`.
+_LETTER_NAMES: Final = {
+    name: chr(code) for name, code in name2codepoint.items() if chr(code).isalpha()
+}
 #: What a reader does not see at all.
 _UNSEEN: Final = frozenset({"color", "open", "diff", "soft"})
 #: What a number in italics consists of, from its first underscore to its last.
@@ -134,6 +141,9 @@ class Reading:
 def read_through(text: str) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
     alike = apart = False
+    if "+" in text and "&" in text and _FORM_BLANK.search(text):
+        text = _FORM_VALUE.sub(_without_plus, text)
+        alike = True
     if not text.isascii():
         alike = _ANY_ALIKE.search(text) is not None
         text = text.translate(_ALIKE) if alike else text
@@ -179,6 +189,19 @@ def _escape(apart: bool, mail: bool) -> re.Pattern[str]:
     )
 
 
+#: In a form's fields a plus is a blank: `card=4539+1488+…&phone=0121+234+1508`.
+_FORM_BLANK: Final = re.compile(r"=[^&\s]{1,80}(?<=[\dA-Z)])\+[\dA-Z(]")
+_FORM_VALUE: Final = re.compile(
+    r"(?:(?<=[?&\s\"'])|\A)[\w.\-%\[\]]{1,60}=[^&\s\"'<>@]{1,200}(?=&)|&[\w.\-%\[\]]{1,60}="
+    r"[^&\s\"'<>@]{1,200}"
+)
+_GROUPED_PLUS: Final = re.compile(r"(?<=[\dA-Z)])\+(?=[\dA-Z(])|(?<=%29)\+(?=\d)")
+
+
+def _without_plus(value: re.Match[str]) -> str:
+    return _GROUPED_PLUS.sub(" ", value.group())
+
+
 def _decoded(found: re.Match[str]) -> str | None:
     if found.lastgroup == "apart":
         whole = unicodedata.normalize("NFC", found.group())
@@ -187,14 +210,25 @@ def _decoded(found: re.Match[str]) -> str | None:
         return chr(int(found["quoted"], 16))
     if found.lastgroup in _UNSEEN or found.lastgroup == "close":
         return ""
+    if pair := found["pair"]:
+        try:
+            return _shown_as(ord(bytes.fromhex(pair.replace("%25", "%").replace("%", "")).decode()))
+        except ValueError:  # no character's two bytes
+            return None
     if letter := found["letter"]:
         return _LETTERS[letter]
     if name := found["name"]:
-        return _NAMES.get(name)
+        return _NAMES.get(name) or _LETTER_NAMES.get(name)
     if decimal := found["decimal"]:
         code = int(decimal)
     else:
         code = int(found["u"] or found["x"] or found["percent"] or found["hex"], 16)
+    return _shown_as(code)
+
+
+def _shown_as(code: int) -> str | None:
     if code in (0x09, 0x0A, 0x0D) or 0x20 <= code < 0x7F:
         return chr(code)
+    if 0xA0 <= code < ord(HIDDEN) and not 0xD800 <= code < 0xE000:  # no half of a character
+        return _ALIKE.get(code, chr(code))
     return None

@@ -58,10 +58,12 @@ def _is_record(written: str) -> bool:
     """Enough digits to be one person's, and no date."""
     bare = written.translate(_SIGNS)
     digits = sum(c.isdigit() for c in bare)
-    return digits >= 5 and len(bare) <= 20 and not _DATE.fullmatch(written)
+    return digits >= 5 and len(bare) <= 20 and not _DATE.match(written)
 
 
-_DATE: Final = re.compile(r"(?:19|20)\d\d([-/.]?)\d\d\1\d\d|\d{1,2}([-/.])\d{1,2}\2\d{4}")
+_DATE: Final = re.compile(
+    r"(?:19|20)\d\d([-/.]?)\d\d\1\d\d(?![\d\-/])|\d{1,2}([-/.])\d{1,2}\2\d{4}"
+)
 
 
 #: US Medicare beneficiary identifier (CMS): letters without S L O I B Z at set places.

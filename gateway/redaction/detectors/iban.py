@@ -31,7 +31,7 @@ _LENGTHS: Final = {
 }  # fmt: skip
 
 _START: Final = re.compile(  # from the check digits, which are rarer than letters
-    r"\d\d(?:(?<=[A-Za-z]{2}\d\d)(?<![^\W_][A-Za-z]{2}\d\d)(?=[ \u00a0.\n-]{0,2}[A-Za-z0-9])"
+    r"\d\d(?:(?<=[A-Za-z]{2}\d\d)(?<![^\W_][A-Za-z]{2}\d\d)(?=[ \u00a0.\r\n>-]{0,6}[A-Za-z0-9])"
     r"|(?<=[A-Z]{2}[ ]\d\d)(?<![^\W_][A-Z]{2}[ ]\d\d)(?=[ ][A-Z0-9]{4}[ ]))",  # `GB 29 NWBK 6016 …`
     re.ASCII,
 )

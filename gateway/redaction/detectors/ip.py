@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
+from gateway.redaction.detectors.labels import Reach, Value, words
 from gateway.redaction.policy import IP_CLASSES, Policy
 from gateway.redaction.spans import Span
 
@@ -23,8 +24,8 @@ _V4: Final = re.compile(
 #: Words and signs before four numbers that make them a version.
 _VERSION_BEFORE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
-    r"firefox|safari|edge|sections?|step|rfc|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
-    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?\s?|(?<=[\w.)\]])-|§\s?)\Z",
+    r"firefox|safari|edge|sections?|step|rfc|object_?identifier|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
+    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?[ ]?|(?<=[\w.)\]])-|§\s?)\Z",
     re.IGNORECASE,
 )
 _BEFORE: Final = 24
@@ -61,6 +62,24 @@ _V6_GROUPS: Final = 8
 _NOT_A_NAME: Final = 4
 
 
+#: Below the head of a column nothing tells a small address from a version; read by `labeled`.
+VALUES: Final = (
+    Value(
+        "IP",
+        "ipv4",
+        words(
+            "ip|ip address|ip addr|ipv4|ip adresse|adresse ip|dirección ip|indirizzo ip|client ip|"
+            "source ip|src ip|dst ip|remote ip|remote addr|last login ip|host ip|server ip"
+        ),
+        re.compile(r"(?:\d{1,3}\.){3}\d{1,3}", re.ASCII),
+        lambda _: True,
+        Reach.COLUMN,
+        (),
+        0.8,
+    ),
+)
+
+
 class IpRule(Rule):
     """Finds IP addresses that point at someone."""
 
@@ -90,7 +109,7 @@ class IpRule(Rule):
         for match in _V4.finditer(text):
             written = match.group()
             if written not in judged:
-                judged[written] = self._points_at_someone(written)
+                judged[written] = self.points_at_someone(written)
             if (
                 judged[written]
                 and not _is_version(text, match, versions)
@@ -124,11 +143,12 @@ class IpRule(Rule):
                 continue
             written = text[start:end]
             if written not in judged:
-                judged[written] = self._points_at_someone(written)
+                judged[written] = self.points_at_someone(written)
             if judged[written] and not _is_network(text, start, end):
                 yield Span(start, end, "IP", 0.8, "ipv6")
 
-    def _points_at_someone(self, written: str) -> bool:
+    def points_at_someone(self, written: str) -> bool:
+        """Whether it is an address, and none the policy allows."""
         if written.partition(".")[0] in self._ordinary and _QUAD.fullmatch(written):
             return True
         try:
@@ -235,7 +255,8 @@ def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], b
 
 #: `user.last_ip == "85.207.191.61"`: compared, but no version.
 _COMPARED: Final = re.compile(
-    r"(?:(?<![A-Za-z])ip|Ip|IP|addr(?:ess)?|host|server|client|remote|peer)\w{0,3}[\"')\]]{0,2}[ ]?[=!]==?"
+    r"(?:(?<![A-Za-z])ip|Ip|IP|addr(?:ess)?|host|server|client|remote|peer)\w{0,3}[\"')\]]{0,2}"
+    r"[ ]?[=!]==?"
     r"\s{0,2}[\"']?\Z"
 )
 _PORT: Final = re.compile(r":\d{2,5}\b")

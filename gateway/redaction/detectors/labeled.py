@@ -7,12 +7,14 @@ owns its values' forms and validators. Invariant: one pass over the text for all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors import (
     birthdates,
     health,
+    ip,
     national_ids,
     passports,
     phone,
@@ -43,7 +45,41 @@ VALUES: Final = (
     *wallets.VALUES,
     *phone.VALUES,
     *postal.VALUES,
+    *ip.VALUES,
 )
+
+
+#: `IP-Adresse`, `mac_address`: no names of a place. Other rules know these values by their forms.
+_OTHER_ADDRESS: Final = re.compile(
+    r"(?<![A-Za-z])(?:ip|ipv4|ipv6|mac|e-?mail|mail|web|host|memory|server|base|remote|client|source|"
+    r"peer|bind|listen|dest|destination|local|physical|virtual|contract)[ _\-]\Z",
+    re.IGNORECASE,
+)
+_OTHER_REACH: Final = 14
+
+
+def _is_of_machine(text: str, label: Label) -> bool:
+    return label.values[0].rule == "named-address" and (
+        _OTHER_ADDRESS.search(text, max(0, label.start - _OTHER_REACH), label.start) is not None
+    )
+
+
+#: `C01X00T47 (passport)`, `1990-04-01 as date of birth`: the value stands before its name.
+_LEADS: Final = re.compile(
+    r"[\"'`)}\]]{0,3}(?:[ ]?[(\[]|[ ](?:as|is)[ ](?:(?:my|the|his|her|your|a)[ ])?)\Z"
+)
+_LED_REACH: Final = 48
+
+
+def _led(text: str, label: Label, value: Value) -> tuple[int, int] | None:
+    floor = max(0, label.start - _LED_REACH)
+    lead = _LEADS.search(text, max(floor, label.start - 12), label.start)
+    if lead is None:
+        return None
+    for match in value.form.finditer(text, floor, lead.start()):
+        if match.end() == lead.start() and value.is_valid(match.group()):
+            return match.span()
+    return None
 
 
 class LabeledRule(Rule):
@@ -54,6 +90,7 @@ class LabeledRule(Rule):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self._labels = Labels(VALUES)
+        self._machines = ip.IpRule(policy)
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
@@ -62,17 +99,19 @@ class LabeledRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look near, right behind, and below every name."""
         text = source.text
-        labels: list[Label] = list(self._labels.find(source))
+        labels = [label for label in self._labels.find(source) if not _is_of_machine(text, label)]
         named: dict[str, tuple[Value, list[Label]]] = {}
+        starts_known: dict[str, tuple[int, ...]] = {}
         for label in labels:
             starts: tuple[int, ...] | None = None
             for value in label.values:
                 if value.reach is Reach.NEAR:
                     named.setdefault(value.rule, (value, []))[1].append(label)
                 elif value.reach is Reach.NEXT:
-                    starts = value_starts(text, label) if starts is None else starts
-                    for start, end in following(text, starts, value):
-                        yield Span(start, end, value.kind, value.score, value.rule)
+                    starts = value_starts(text, label, starts_known) if starts is None else starts
+                    found = next(following(text, starts, value), None) or _led(text, label, value)
+                    if found is not None:
+                        yield Span(*found, value.kind, value.score, value.rule)
         for value, its in named.values():
             for start, end in near(text, its, value):
                 yield Span(start, end, value.kind, value.score, value.rule)
@@ -80,5 +119,7 @@ class LabeledRule(Rule):
             return
         for value, start, end in columns(text, labels):
             match = value.form.match(text, start, end)
-            if match is not None and match.end() == end and value.is_valid(match.group()):
+            if match is None or match.end() != end or not value.is_valid(match.group()):
+                continue
+            if value.kind != "IP" or self._machines.points_at_someone(match.group()):
                 yield Span(start, end, value.kind, value.score, value.rule)

@@ -9,7 +9,7 @@ is read at most once for each kind of value. Called by `labeled` with the values
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -64,11 +64,13 @@ _REACH: Final = 64
 _BEFORE: Final = 28
 #: What may stand between a name and its value without saying anything.
 _FILLER: Final = (
-    r"(?:</?[\w:.-]{1,24}>|[\s\"'`´’“”„«»‘:=#<>|*_~()\[{\\/,.°º–—-]|"
+    r"(?:</?[\w:.-]{1,24}(?:[ ][\w:.-]{1,24}=\"[^\"<>\n]{0,40}\"){0,3}>"
+    r"|[ ](?!value=|content=)[\w:.-]{1,24}=\"[^\"<>\n]{0,40}\"(?=[ />])|"
+    r"[\s\"'`´’“”„«»‘→⇒:=#<>|*_~()\[{\\/,.°º–—-]|"
     r"\b(?:no|nos|nr|nrs|num|number|numbers|numero|número|numéro|nummer|numer|numeris|"
     r"des|du|del|della|do|da|patienten|patients|paciente|paziente|kunden|client|cliente|pacjenta|"
     r"customer|holder|szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
-    r"text|string|str|date|data|new|datetime|file|record|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
+    r"text|string|str|date|data|new|datetime|file|record|expected|but|got|found|have|has|we|longer|should|must|be|je|now|old|previous|current|e\.g|i\.e|μου|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
     r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
     r"στις|στη|στην|τις|au|dne|dnia|dniu|w|em|op|mm|dd|yyyy|yy|[dmy]{2,4}|datetime|"
     r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°º]|№|\b[A-Za-z]{1,12}(?:\.[a-z]{2,12})?\(|&quot;"
@@ -81,7 +83,7 @@ _FURTHEST: Final = 48
 _TAIL: Final = re.compile(
     r"(?:s|es|en|et|a|u|ie|i|em|nummer|number|numero|nr|num|no|id|code|kod|szám)?(?![^\W\d_])"
 )
-_FIELD_SIGN: Final = re.compile(r"[\"'`]?\s{0,3}(?:[:=>|,;\t)]|\Z)|[_\d]")
+_FIELD_SIGN: Final = re.compile(r"[\"'`]?\s{0,3}(?:[:=>|,;\t)]|\Z)|[_\d]|[\"'][ ]value=")
 
 
 class Labels:
@@ -109,15 +111,34 @@ class Labels:
         """Yield the names in the text, from left to right."""
         text, folded = source.text, source.folded
         for index, start, end in self._search.find_matches_as_indexes(folded):
-            if not _is_whole(text, folded, start, end):
-                continue
-            if _ends_element(text, start):
-                continue
-            values, quiet = self._known[index]
-            if len(quiet) < len(values) and not _is_loud(text, start, end):
-                values = quiet
-            if values:
-                yield Label(start, end, values)
+            if _is_whole(text, folded, start, end):
+                label = self._label(text, index, start, end)
+                if label is not None:
+                    yield label
+            elif not self.names[index].isalnum():
+                yield from self._within(text, folded, start, end)
+
+    def _label(self, text: str, index: int, start: int, end: int) -> Label | None:
+        if _ends_element(text, start):
+            return None
+        values, quiet = self._known[index]
+        if len(quiet) < len(values) and not _is_loud(text, start, end):
+            values = quiet
+        return Label(start, end, values) if values else None
+
+    def _within(self, text: str, folded: str, start: int, end: int) -> Iterator[Label]:
+        """`r č` in `her číslo pasu` is no name, and must not hide the one that begins in it."""
+        first = start + 1
+        for index, at, to in self._search.find_matches_as_indexes(folded[first : end + _NAME_MOST]):
+            if first + at >= end:
+                return
+            if _is_whole(text, folded, first + at, first + to):
+                label = self._label(text, index, first + at, first + to)
+                if label is not None:
+                    yield label
+
+
+_NAME_MOST: Final = 48
 
 
 def _ends_element(text: str, start: int) -> bool:
@@ -150,10 +171,18 @@ def _is_whole(text: str, folded: str, start: int, end: int) -> bool:
 
 
 def _is_loud(text: str, start: int, end: int) -> bool:
+    if _QUOTED_FIELD.match(text, end) and (start == 0 or text[start - 1] in " \n\t{(,"):
+        return True
     return text[start:end].isupper() or (
         _FIELD_SIGN.match(text, end) is not None
         and (start == 0 or not (text[start - 1].isalnum() or text[start - 1] in " ."))
     )
+
+
+#: `, sin="…"`, and what a line of its own begins with.
+_QUOTED_FIELD: Final = re.compile(
+    r"[\"']?[ ]?(?:=>|[:=])[ ]?(?:[\"']|\d{3}[ \-]\d{3}[ \-]\d{3}(?!\d))"
+)
 
 
 def near(text: str, labels: Sequence[Label], value: Value) -> Iterator[tuple[int, int]]:
@@ -194,17 +223,30 @@ def _is_beside(text: str, end: int, start: int) -> bool:
 
 
 _BESIDE: Final = re.compile(
-    r"[\s\"'()\[\],:;–—-]{0,6}(?:(?:is|as|the|my|is the|is my|est|ist|als)[ \t]{1,2}){0,3}[\s\"'"
+    r"[\s\"'`()\[\]{},:;–—-]{0,6}(?:(?:is|as|the|my|is the|is my|est|ist|als)[ \t]{1,2}){0,3}[\s\"'"
     r"(\[]{0,3}"
 )
 
 
-def value_starts(text: str, label: Label) -> tuple[int, ...]:
-    """Where the value right behind a name may begin: behind filler, or with the last
-    word of it."""
-    at = label.end
+def value_starts(text: str, label: Label, known: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Where the value right behind a name may begin: behind filler, or with the last word of it.
+    `known` remembers within one text, where lines repeat."""
+    window = text[label.end - 1 : label.end + _FURTHEST + _LONGEST_TAIL]
+    starts = known.get(window)
+    if starts is None:
+        starts = known[window] = tuple(
+            start - label.end for start in _value_starts(text, label.end)
+        )
+    return tuple(start + label.end for start in starts)
+
+
+_LONGEST_TAIL: Final = 8
+
+
+def _value_starts(text: str, at: int) -> tuple[int, ...]:
     tail = _TAIL.match(text, at)
-    gap = _GAP.match(text, tail.end() if tail and tail.group() else at)
+    # One character more than may be: filler that goes on is known to be too long.
+    gap = _GAP.match(text, tail.end() if tail and tail.group() else at, at + _FURTHEST + 1)
     if gap is None or gap.end() - at > _FURTHEST or HIDDEN in gap.group():
         return ()
     end = gap.end()
@@ -229,7 +271,7 @@ def following(text: str, starts: tuple[int, ...], value: Value) -> Iterator[tupl
 _LINE_MOST: Final = 2000
 _ROWS_MOST: Final = 20_000
 _HEAD_CELL: Final = 48
-_RULER: Final = re.compile(r"[\s|+:\-=]*")
+_RULER: Final = re.compile(r"[\s|+:\-=>]*")
 _CELLS: Final = {
     sign: re.compile(
         rf"[ ]*(?:\"([^\"\n]*)\"|'([^'\n]*)'|`([^`\n]*)`|([^{re.escape(sign)}\n]*?))[ ]*"
@@ -245,11 +287,20 @@ _TUPLE: Final = re.compile(  # a string may hold parentheses
 )
 
 
+#: The names of columns as a dump of PostgreSQL has them, with tabs between the values below; and as
+#: a test has them, with tuples below.
+_COPIED: Final = re.compile(r"\)\s{1,8}FROM\s{1,8}stdin;?[^\n]{0,40}\n", re.IGNORECASE)
+_PARAMETERS: Final = re.compile(r"[\"'\])],?[\s>]{0,8}(?:\[|\(|argvalues=\[)[\s>]{0,12}(?=\()")
+_LISTS: Final = re.compile(
+    f"{_VALUES.pattern}|{_COPIED.pattern}|{_PARAMETERS.pattern}", re.IGNORECASE
+)
+
+
 def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
     """Yield what stands below the head of each column that has a name of `labels`."""
     done = 0
     index = 0
-    inserts = _VALUES.search(text) is not None
+    lists = [found.start() for found in _LISTS.finditer(text)]
     while index < len(labels):
         label = labels[index]
         start = text.rfind("\n", 0, label.start) + 1
@@ -262,9 +313,14 @@ def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
             index += 1
         if start < done or end - start > _LINE_MOST:
             continue
-        if not inserts and not _may_be_head(text, start, end):
+        nearest = bisect_left(lists, same[-1].end)
+        if nearest < len(lists) and lists[nearest] < end + _LIST_REACH:
+            tables = _tables(text, start, end, same)
+        elif _may_be_head(text, start, end):
+            tables = _table(text, start, end, same)
+        else:
             continue
-        for rows, heads in _tables(text, start, end, same):
+        for rows, heads in tables:
             for row in rows:
                 done = max(done, row[-1][1])
                 for column, value in heads:
@@ -293,12 +349,14 @@ def _may_be_head(text: str, start: int, end: int) -> bool:
 
 
 Cells = list[tuple[int, int]]
+_Tables = Iterator[tuple[Iterator[Cells], list[tuple[int, Value]]]]
+#: How far behind the names of columns the rows of a statement may begin.
+_LIST_REACH: Final = 200
 
 
-def _tables(
-    text: str, start: int, end: int, labels: list[Label]
-) -> Iterator[tuple[Iterator[Cells], list[tuple[int, Value]]]]:
-    closing = _VALUES.search(text, labels[-1].end, min(len(text), end + 200))
+def _tables(text: str, start: int, end: int, labels: list[Label]) -> _Tables:
+    limit = min(len(text), end + _LIST_REACH)
+    closing = _VALUES.search(text, labels[-1].end, limit)
     if closing is not None:
         opening = text.rfind("(", start, labels[0].start)
         if opening >= 0 and ")" not in text[labels[0].end : closing.start()]:
@@ -306,6 +364,25 @@ def _tables(
             if heads:
                 yield _tuples(text, closing.end()), heads
         return
+    copied = _COPIED.search(text, labels[-1].end, limit)
+    listed = _PARAMETERS.search(text, labels[-1].end, limit)
+    listed = None if listed is not None and "\n" in text[end : listed.start()] else listed
+    for found in (copied, listed):
+        opening = -1 if found is None else text.rfind("(", start, labels[0].start)
+        if found is None or opening < 0 or ")" in text[labels[0].end : found.start()]:
+            continue
+        cells = _split(text, opening + 1, found.start() + (found is listed), ",")
+        heads = _heads(cells, labels, text)
+        if heads and found is copied:
+            yield _rows(text, found.end(), "\t", len(cells)), heads
+        elif heads:
+            yield _tuples(text, found.end()), heads
+        return
+    yield from _table(text, start, end, labels)
+
+
+def _table(text: str, start: int, end: int, labels: list[Label]) -> _Tables:
+    """A line of names and the rows below it."""
     sign = next((s for s in "\t|;," if s in text[start:end]), None)
     if sign is None or end >= len(text):
         return

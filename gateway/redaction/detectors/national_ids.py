@@ -40,9 +40,9 @@ from stdnum.gr import amka as gr_amka
 from stdnum.gr import vat as gr_vat
 from stdnum.hr import oib as hr_oib
 from stdnum.ie import pps as ie_pps
-from stdnum.is_ import kennitala as is_kennitala
 from stdnum.in_ import aadhaar as in_aadhaar
 from stdnum.in_ import pan as in_pan
+from stdnum.is_ import kennitala as is_kennitala
 from stdnum.it import codicefiscale as it_cf
 from stdnum.lt import asmens as lt_asmens
 from stdnum.lv import pvn as lv_pvn

@@ -18,7 +18,8 @@ from gateway.redaction.spans import Span
 _NUMBER: Final = re.compile(
     r"(?<![\w])(?:[A-Z]{1,3}[ \-]?\d{5,9}[A-Z]?\d?|\d{2}[ ]?[A-Z]{2}[ ]?\d{5}|\d{7,10}[A-Z]?"
     r"|\d{2}[ ]\d{2}[ ]\d{6,7}|\d{2}[ ]\d{7}|\d{3}[ ]\d{3}[ ]\d{3}|\d{4}[ ]\d{4,6}"
-    r"|[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{7}\d|[A-Z]\d[A-Z0-9]{6,8}|[A-Z]{2}[A-Z0-9]{7})(?![\w]|[.\-/]\w)",
+    r"|[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{7}\d|[A-Z]\d[A-Z0-9]{6,8}|[A-Z]{2}[A-Z0-9]{7})"
+    r"(?![\w]|[.\-/]\w)",
     re.IGNORECASE,
 )
 
@@ -28,7 +29,7 @@ def is_passport(written: str) -> bool:
     bare = written.replace(" ", "").replace("-", "")
     digits = [c for c in bare if c.isdigit()]
     return (
-        (len(digits) >= 4 or (len(digits) >= 2 and _GERMAN.fullmatch(bare) is not None))
+        (len(digits) >= 4 or (bool(digits) and _GERMAN.fullmatch(bare) is not None))
         and len(set(bare)) > 2
         and not _DATE.fullmatch(bare)
     )
@@ -53,7 +54,8 @@ VALUES: Final = (
             "αριθμός διαβατηρίου|cestovní pas|číslo pasu|cestovný pas|útlevél|útlevélszám|"
             "útlevél száma|pașaport|pasaport|passinumero|passi nro|passi|pasnummer|pas nr|"
             "pas nummer|pasnr|passinr|putovnica|broj putovnice|potni list|паспорт|паспорта|"
-            "номер паспорта|pasport|pases numurs|paso numeris|passin numero|passin nro|putovnice|pasaport no|"
+            "номер паспорта|pasport|pases numurs|paso numeris|passin numero|passin nro|putovnice|"
+            "pasaport no|"
             "pașaportului|pasaport numarası|passaporto n|cestovného pasu|potnega lista|"
             "passi number|vegabréf"
         ),

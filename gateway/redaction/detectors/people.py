@@ -49,7 +49,8 @@ _FIELDS: Final = Labels(
             "next of kin, emergency contact, applicant name, passenger name, guest name, "
             "student name, teacher name, doctor name, attending physician, manager name, "
             "signatory, assignee name, reviewer name, reporter name, billing name, shipping name, "
-            "vorname, nachname, familienname, vollständiger name, vorname und nachname, ad soyad, adı soyadı, ad, soyad, soyadı, kontoinhaber, ansprechpartner, "
+            "vorname, nachname, familienname, vollständiger name, vorname und nachname, "
+            "ad soyad, adı soyadı, soyad, soyadı, kontoinhaber, ansprechpartner, "
             "ansprechpartnerin, kundenname, karteninhaber, prénom, prenom, nom de famille, "
             "nom complet, nom du client, nom et prénom, titulaire, nombre completo, apellido, "
             "apellidos, primer apellido, segundo apellido, nombre y apellidos, nombre del cliente, "
@@ -64,7 +65,8 @@ _FIELDS: Final = Labels(
         ),
         _field(
             Place.ROLE,
-            "customer, client, patient, klant, müşteri, author, assignee, reviewer, reporter, recipient, employee, "
+            "customer, client, patient, klant, müşteri, "
+            "author, assignee, reviewer, reporter, recipient, employee, "
             "applicant, beneficiary, passenger, attendee, signed by, prepared by, approved by, "
             "submitted by, reported by, requested by, created by, updated by, written by, "
             "reviewed by, maintainer, committer, contributor, spouse, guardian, physician, caller, "
@@ -131,7 +133,8 @@ _LONGEST: Final = 80
 _ABBREVIATED: Final = frozenset(["jr.", "sr.", "st.", "ph.", "sta.", "sto."])
 
 #: Around the sign of an address, also of one that was replaced before.
-_LOCAL: Final = re.compile(r"[^\s<>()@,;|\"'\\]{1,64}\Z")
+#: Up to the last sign before it that no local part holds.
+_BEFORE_LOCAL: Final = re.compile(r"(?s:.*)(?:[\s<>()@,;|\"\\]|(?<!\w)'|'(?!\w))")
 _DOMAIN: Final = re.compile(r"@[\w.\-]{1,255}")
 _REPLACED: Final = re.compile(rf"[<(]{HIDDEN}{{1,64}}[>)]")
 #: Between a name and its address: `Name <address>`, `Name (mailto:address)`.
@@ -271,19 +274,22 @@ _PERSONAL: Final = re.compile(
 )
 _NEIGHBORHOOD: Final = 160
 #: Between the name of a field and its value.
+_ATTRIBUTE: Final = r"[ ](?!value=)[\w:.\-]{1,24}=\"[^\"<>\n]{0,40}\""
+_TAG: Final = rf"</?[\w:.\-]{{1,24}}(?:{_ATTRIBUTE}){{0,3}}>"
 _GLUE: Final = re.compile(
-    r"(?P<close>\\{0,7}[\"'`]|</?\w{1,12}>|\*\*)?[ \t]{0,3}(?::=|==|=>|[:=]|\||"
-    r"</?\w{1,12}>|\)=\(|\.{3,40}|\t|[ ]{2,8}|\((?=[\"'])|[ ](?=[\"'])|[ ](?:IN|in)[ ]?\("
-    r"|\r?\n(?=[^\W\d_]))(?:\*\*)?[ \t]{0,8}"
-    r"(?P<quote>\\{0,7}[\"'`])?(?:<\w{1,12}>)?"
+    rf"(?:(?P<close>\\{{0,7}}[\"'`]|{_TAG}|\*\*)?[ \t]{{0,3}}"
+    r"(?::=|==|=>|:[ ]?&?[A-Za-z]\w{1,15}\??[ ]?=|[:=]|\||\)=\(|\.{3,40}|\t|[ ]{2,8}|\((?=[\"'])"
+    rf"|[ ](?=[\"'])|[ ](?:IN|in)[ ]?\(|[ ]value=|\r?\n(?=[^\W\d_])|{_TAG}\s{{0,4}}"
+    rf"|(?:{_ATTRIBUTE}){{1,3}}>)"
+    rf"(?:\*\*)?[ \t]{{0,8}}(?:{_TAG}\s{{0,3}}){{0,2}}(?P<quote>\\{{0,7}}[\"'`])?(?:<\w{{1,12}}>)?)"
 )
-_SIGN: Final = re.compile(r"[:=|>.(\"'`]")
+_SIGN: Final = re.compile(r"[:=>.(\"'`]")
 _END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\)(?:\s|\Z)|\s[–—-]\s)")
 
 
 #: Behind the head of a column.
 _HEAD_END: Final = re.compile(r"[\w ]{0,16}[\"'`]?[ ]{0,3}(?:[,;|\t)\r\n]|\Z)")
-_AFTER_FIELD: Final = frozenset(" \t:=\"'`*|<>\\")
+_AFTER_FIELD: Final = frozenset(" \t\r\n:=\"'`*|<>\\().")
 
 
 class PeopleRule(Rule):
@@ -297,8 +303,7 @@ class PeopleRule(Rule):
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
         return Triggers(
-            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES, *_DIRECTORY),
-            capital=True,
+            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES, *_DIRECTORY)
         )
 
     def spans(self, source: Source) -> Iterator[Span]:
@@ -399,7 +404,7 @@ _FIRST_LETTERS: Final = re.compile(r"(?<![^\W\d_])(?<![^\W\d_]['’])[^\W\d_]")
 
 def _is_name(value: str, place: Place, *, beside: str) -> bool:
     """Whether all of `value` is the name of a person."""
-    written = value.strip()
+    written = value.strip().replace("\\'", "'")
     if "," in written:  # `Doe, Jane`
         last, _, first = written.partition(",")
         written = f"{first.strip()} {last.strip()}" if first.strip() else last
@@ -415,7 +420,8 @@ def _is_name(value: str, place: Place, *, beside: str) -> bool:
     if not full:
         return False
     if place is Place.FIELD:
-        return _unusual(written, parts) or len(parts) > 1 or _known(written, parts)
+        strange = any(written[a:b].lower() not in COMMON for a, b in parts)
+        return _unusual(written, parts) or (len(parts) > 1 and strange) or _known(written, parts)
     if len(parts) < 2 or written.isupper():
         return (
             place is Place.ROLE
@@ -460,11 +466,12 @@ def _fields(source: Source) -> Iterator[Span]:
         place = _PLACES[label.values[0].rule]
         if glue is not None and not _SIGN.search(glue.group()):
             # `Full Name⏎Date Of Birth`: blanks say less than a colon
-            place = Place.VAGUE if "\n" in glue.group() or place is Place.VAGUE else Place.ROLE
+            place = Place.VAGUE
         beside = (
             text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
         )
-        if _is_name(text[span[0] : span[1]], place, beside=beside):
+        name = text[span[0] : span[1]]
+        if _PERSONAL.search(name) is None and _is_name(name, place, beside=beside):
             yield Span(*span, "NAME", 0.8, "field")
     if labels and ("\n" in text or "values" in source.folded):
         yield from _columns(text, labels)
@@ -473,6 +480,8 @@ def _fields(source: Source) -> Iterator[Span]:
 def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None:
     if quote:
         end = text.find(quote, at, at + _LONGEST)
+        while end > at and text[end - 1] == "\\" and quote in ("'", '"'):
+            end = text.find(quote, end + 1, at + _LONGEST)
         return (at, end) if end > at and "\n" not in text[at:end] else None
     parts = _person(text, at, min(len(text), at + _LONGEST))
     if not parts:
@@ -499,10 +508,12 @@ def _mailed(text: str) -> Iterator[Span]:
     """`Name <address>`, `Name (address)`, `address (Name)`, `Name,address`."""
     at = text.find("@")
     while at >= 0:
-        local = _LOCAL.search(text, max(0, at - _LOCAL_MOST), at)
+        floor = max(0, at - _LOCAL_MOST)
+        before = _BEFORE_LOCAL.match(text, floor, at)
+        start = before.end() if before is not None else floor
         domain = _DOMAIN.match(text, at)
-        if local is not None and domain is not None:
-            yield from _beside_address(text, local.start(), domain.end())
+        if start < at and domain is not None:
+            yield from _beside_address(text, start, domain.end())
         at = text.find("@", at + 1)
     if HIDDEN in text:
         for replaced in _REPLACED.finditer(text):
@@ -569,6 +580,11 @@ def _before(text: str, end: int) -> tuple[int, int] | None:
     name = text[start:stop]
     if _is_name(name, Place.ROLE, beside=""):
         return start, stop
+    if (name.islower() or name.isupper()) and _MAILED.search(text, floor, start):
+        titled = _FIRST_LETTERS.sub(lambda first: first.group().upper(), name.lower())
+        parts = _person(titled, 0, len(titled)) if len(titled) == len(name) else []
+        if len(parts) > 1 and parts[-1][1] == len(titled) and _unusual(titled, parts):
+            return start, stop
     parts = _person(text, start, stop)
     if len(parts) == 1 and parts[0][1] == stop and _MAILED.search(text, floor, start):
         return start, stop  # `From: Jane <…>`

@@ -64,7 +64,7 @@ _WORDS: Final = re.compile(
             r"\b(?:my|your|his|her|their|our|cell|contact|direct) number is\b|\bpuh\b|puhelin|τηλ",
             r"\bsími|\bfarsím|tālr|\bcep\b|電話|\bnatel\b|\bmob\b[.:]|\bkom\.",
             r"κινητ|\bappele|\bjoindre|\bll[aá]m|\bzadzwo|\bdzwo|\bchiam|\bbel(?:t|len)? |\bruf",
-            r"\banruf|\berreich|\bkom[oó]rk|\bszám|\bčísl|\bтел|\bмоб|\bph[.:#]",
+            r"\banruf|\berreich|\bkom[oó]rk|\bszám|\bčísl|\bтел|\bмоб|\bph[ .:#]",
         )
     ),
     re.IGNORECASE,
@@ -107,8 +107,13 @@ class PhoneRule(Rule):
             run = _RUN.match(text, begin.start())
             if run is None:
                 continue
+            done = run.end()
+            written = run.group()
+            if written[-1] == ")" and written.count(")") > written.count("("):
+                run = _RUN.match(text, run.start(), run.end() - 1) or run
+            elif written[0] == "(" and written[-1] == ")" and written.count(")") == 1:
+                run = _RUN.match(text, run.start() + 1, run.end() - 1) or run
             start, end = run.span()
-            done = end
             if end - start < _FEWEST:
                 continue
             score = _score(text, run, words)
@@ -168,17 +173,19 @@ def _score(text: str, run: re.Match[str], words: _Words) -> float:
         return 0.0
     if (
         _TRUNK.fullmatch(written)
-        and (9 <= len(digits) <= 12 or (len(digits) == _SHORT_TRUNK and _is_of("SE", digits)))
+        and (9 <= len(digits) <= 12 or (_SHORT_TRUNK.fullmatch(written) and _is_of("SE", digits)))
         and _stands_alone(text, run)
     ):
         return 0.65
+    if _PAIRS.fullmatch(written) and (sure := _by_context(text, run, written, digits, words)):
+        return sure
     if not plus and _is_national(text, run, written, digits):
         return 0.6
     return _by_context(text, run, written, digits, words)
 
 
 #: Sweden writes as few as `08-18 73 36`.
-_SHORT_TRUNK: Final = 8
+_SHORT_TRUNK: Final = re.compile(r"0\d{1,2}[ \-]\d{2,3} \d\d(?: \d\d)?")
 
 #: Nothing but digits behind a trunk zero, and the regions that have such numbers.
 _PLAIN: Final = re.compile(r"0[1-9]\d{7,10}")
@@ -191,7 +198,7 @@ _NO_TRUNK_REGIONS: Final = (
 #: Groups as they are written where numbers have no trunk zero; others need the field for their own.
 _GROUPED: Final = re.compile(
     r"\d{3}[ \u00a0.\-]\d\d(?:[ \u00a0.\-]\d\d){2}|\d\d[ \u00a0]\d{3}[ \u00a0]\d\d[ \u00a0]\d\d"
-    r"|3\d\d[ \u00a0.\-/]\d{6,7}|[2][1-8]\d{1,3}[ \u00a0\-]\d{6,8}|69\d[ \u00a0\-]\d{7}"
+    r"|3\d\d[ \u00a0\-/]\d{6,7}|[2][1-8]\d{1,3}[ \u00a0\-]\d{6,8}|69\d[ \u00a0\-]\d{7}"
     r"|[5-9]\d\d[ \u00a0\-]\d{3}[ \u00a0\-]\d{3}"
 )
 _FIELD_GROUPED: Final = re.compile(
@@ -206,7 +213,8 @@ _AMOUNT_AFTER: Final = re.compile(
 _AMOUNT_BEFORE: Final = re.compile(
     r"(?:[€$£]|total|sum|amount|population|count|bytes|size|revenue|price|cost|about|approximately|"
     r"over|than|[+*/=<>][ ]|\d[ ,]|EUR|USD|id|no|nr|number|code|ref|order|invoice|serial|sku|"
-    r"isbn|ean|siren|siret|account|konto|hash|version|key|pos|seq)[.:#]?[\"']?[ \u00a0:=]{0,3}\Z",
+    r"isbn|ean|siren|"
+    r"siret|account|konto|hash|version|key|pos|seq|seed)[.:#]?[\"']?[ \u00a0:=]{0,3}\Z",
     re.IGNORECASE,
 )
 _FILE_TYPE: Final = re.compile(r"\.\w")
@@ -333,6 +341,13 @@ def _stands_alone(text: str, run: re.Match[str]) -> bool:
     return not before[-1:].isdigit() and not after[:1].isdigit()
 
 
+#: `mobile: "6142129"`
+_FIELD_OF: Final = re.compile(r"[:=][ \t]{0,2}[\"']?\Z")
+#: Numbers of Denmark, Norway and Luxembourg that look like an address of a machine.
+_PAIRS: Final = re.compile(r"\d\d(?:\.\d\d){3}")
+_SURER_THAN_IP: Final = 0.82
+
+
 def _by_context(text: str, run: re.Match[str], written: str, digits: str, words: _Words) -> float:
     start, end = run.span()
     spoken = _is_spoken_of(text[max(0, start - _REACH) : start], words) or (
@@ -344,15 +359,26 @@ def _by_context(text: str, run: re.Match[str], written: str, digits: str, words:
         return 0.0
     if len(digits) > 13 or (len(digits) in (10, 13) and digits == written and digits[0] == "1"):
         return 0.0  # epoch seconds and milliseconds
-    if digits == written and len(digits) < 8:
+    if digits == written and len(digits) < 8 and not _FIELD_OF.search(text, start - 4, start):
         return 0.0
+    if spoken and _PAIRS.fullmatch(written):
+        return _SURER_THAN_IP
     if beside:
         return 0.55 if 8 <= len(digits) <= 12 else 0.0
     return 0.6
 
 
+_TAGS: Final = re.compile(r"(?:</?[\w:.\-]{1,24}(?:[ ][^<>\n]{0,60})?>\s{0,3}){1,4}\Z")
+
+
 def _is_spoken_of(before: str, words: _Words) -> bool:
     """Whether a word for a phone stands close before, with no other number between."""
+    if "<" in before and before[-1:] in (">", " ", "\n"):
+        tags = _TAGS.search(before)
+        if tags is not None:
+            if _WORDS.search(before, tags.start()):
+                return True  # `<mobile>…`
+            before = before[: tags.start()]
     line = before.rstrip(" \t")
     line = line[:-1] if line.endswith("\n") else before
     line = _LAST_WORDS.split(line)[-1]
@@ -386,15 +412,16 @@ VALUES: Final = (
             "handy|telefon|telefonnummer|rufnummer|mobil|mobilnummer|téléphone|telephone|"
             "portable|teléfono|telefono|móvil|movil|cellulare|telefone|telemóvel|telefoon|"
             "telefoonnummer|mobiel|telefon komórkowy|komórka|puhelin|puhelinnumero|tlf|"
-            "sími|farsími|símanúmer|gsm|mob|tālrunis|tālr|telefonas|telefoninumber|cep|cep telefonu|"
+            "sími|farsími|símanúmer|gsm|mob|tālrunis|tālr|telefonas|telefoninumber|"
+            "cep|cep telefonu|"
             "celular|téléphone portable|tél|tfno|電話|電話番号|携帯|"
             "tlf nr|τηλέφωνο|κινητό|τηλ|telefonszám|whatsapp|sms|telefón|mobilní telefon|"
-            "телефон"
+            "телефон|тел|мобилен|мобилен телефон|puh"
         ),
         re.compile(r"\+?\(?\d[\d \u00a0.\-/()]{5,22}\d(?:[ ]?(?:x|ext\.?)[ ]?\d{1,6})?"),
         _is_column_value,
         Reach.COLUMN,
         (),
-        0.7,
+        _SURER_THAN_IP,
     ),
 )

@@ -122,7 +122,8 @@ def _by_form(text: str) -> Iterator[Span]:
 
 
 def _is_mixed(written: str) -> bool:
-    return not written.isdigit() and not written.isalpha() and len(set(written)) > _FEWEST_KINDS
+    words = written.isalpha() and (written.islower() or written.isupper())
+    return not written.isdigit() and not words and len(set(written)) > _FEWEST_KINDS
 
 
 def _is_base58check(written: str, ripple: bool) -> bool:
