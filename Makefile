@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Two cores is the machine we promise to fit; more only help.
 WORKERS ?= 2
 
-.PHONY: help install demo test lint types check bench quality fuzz soak lock clean
+.PHONY: help install demo test lint types check bench quality fuzz clients soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ quality: install ## what the rules find and hit in vain, beside stock Presidio
 
 fuzz: install ## 20,000 mutated bodies for each format, through the scanner (BODIES=n)
 	@FUZZ_BODIES=$(or $(BODIES),20000) $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider -q tests/gateway/test_coverage_fuzz.py $(ARGS)
+
+clients: install ## the real agent clients, also those that are not in every run (CLIENTS=all)
+	@CLIENTS=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -p no:cacheprovider -q -m client tests/e2e $(ARGS)
 
 soak: install ## ten minutes of mixed load while scanning workers are killed (SECONDS=n)
 	@SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -p no:xdist -p no:cacheprovider -q tests/faults/test_gateway_soak.py $(ARGS)

@@ -65,7 +65,8 @@ def planned(turn: Turn) -> Step:
     if len(results) < len(calls):
         name, arguments = calls[len(results)]
         return Step(name, _KNOWN.sub(lambda kind: known(kind[1], turn.body), arguments))
-    return Step("", f"The tool said: {results[-1]}" if results else f"You said: {turn.prompt}")
+    said = f"The tool said: {turn.results[-1]}" if turn.results else f"You said: {turn.prompt}"
+    return Step("", said)
 
 
 def known(kind: str, body: str) -> str:

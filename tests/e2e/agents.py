@@ -345,6 +345,7 @@ AGENTS = {
             QWEN,
             side=True,
             by_file=True,
+            retells=True,
             optional=True,
         ),
     )

@@ -107,6 +107,17 @@ def test_values_in_project_memory_and_in_files_claude_reads_stay_at_home(agent: 
     agent.server.assert_no_leak(CANARIES)
 
 
+def test_the_burst_that_counts_the_context_is_redacted(agent: Claude) -> None:
+    (agent.work / "CLAUDE.md").write_text(f"The team's notes.\n{TICKET}")
+    before = len(agent.server.received())
+    agent.ask("/context", "claude-context")
+    sent = agent.server.received()[before:]
+    assert len(sent) > 5
+    assert {entry.path.partition("?")[0] for entry in sent} == {"/v1/messages/count_tokens"}
+    assert any(b"[EMAIL_" in entry.body for entry in sent)
+    agent.server.assert_no_leak(CANARIES)
+
+
 def test_secrets_do_not_come_back_to_claude_and_personal_data_do(agent: Claude) -> None:
     answer = agent.ask(f"Repeat this word for word:\n{TICKET}", "claude-secrets")
     for value in PERSONAL:

@@ -17,8 +17,10 @@ import pytest
 from agents import AGENTS, ALL, Agent, Call
 from aiohttp import web
 from every_provider import answer_every_api
-from gateway_harness import Gateway, Provider, Seen, leaks, running
+from gateway_harness import Gateway, Provider, Seen, begin_stream, leaks, running
+from gemini_provider import SIGNATURE
 from installs import install_client
+from responses_provider import SEAL
 
 from deck.demo.canaries import demo_canaries
 
@@ -44,6 +46,24 @@ say = 'He said "hi"\\n\\tto {EMAIL}.'
 """
 OLD, NEW = f'card = "{CARD}"  # paid from {IBAN}', f"card = None  # ask {OTHER}"
 TEXT = {"type", "text"}
+#: The beginning of a streamed answer in each API.
+BEGUN = {
+    "chat": b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+    b'[{"index":0,"delta":{"role":"assistant","content":"Half an"},"finish_reason":null}]}\n\n',
+    "anthropic": b'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_cut",'
+    b'"type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,'
+    b'"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+    b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+    b'"content_block":{"type":"text","text":""}}\n\n'
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+    b'"delta":{"type":"text_delta","text":"Half an"}}\n\n',
+    "responses": b'event: response.created\ndata: {"type":"response.created","sequence_number":0,'
+    b'"response":{"id":"resp_cut","object":"response","created_at":1,"status":"in_progress",'
+    b'"model":"m","output":[]}}\n\n',
+    "gemini": b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Half an"}]}}],'
+    b'"modelVersion":"m"}\r\n\r\n',
+}
+SEALS = {"responses": SEAL, "gemini": SIGNATURE}
 TURNS = {"chat": "messages", "anthropic": "messages", "responses": "input", "gemini": "contents"}
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients-matrix")]
@@ -188,6 +208,8 @@ def test_it_writes_edits_and_runs_with_the_originals_and_the_provider_sees_none(
     calls = main_calls(agent, provider)
     assert len(calls) == 7 + 2 * agent.by_file
     assert_grows(agent, calls[:-1] if agent.retells else calls)
+    seal = SEALS.get(agent.api, "")
+    assert seal in json.dumps(calls[-2]), "what a provider has sealed comes back as it was"
     if agent.api != "gemini":
         assert all(call["stream"] is True for call in calls)
 
@@ -196,19 +218,19 @@ def test_a_secret_in_a_file_it_reads_never_comes_back_into_a_command(
     agent: Agent, program: Path, client_home: Path, gateway: Gateway, provider: Provider
 ) -> None:
     work = client_home / "work"
-    (work / "settings.env").write_text(ENV)
+    (work / "settings.cfg").write_text(ENV)
     done = agent.ask(
         program,
         client_home,
         url_of(gateway, agent),
         prompt_of(
-            agent.tools.read(str(work / "settings.env")),
+            agent.tools.read(str(work / "settings.cfg")),
             agent.tools.shell("printf '%s %s' '@@SECRET@@' '@@EMAIL@@' > known.txt"),
-            agent.tools.write(str(work / "copy.env"), "PASSWORD=@@SECRET@@\nOWNER=@@EMAIL@@\n"),
+            agent.tools.write(str(work / "copy.cfg"), "PASSWORD=@@SECRET@@\nOWNER=@@EMAIL@@\n"),
         ),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    known, copy = (work / "known.txt").read_text(), (work / "copy.env").read_text()
+    known, copy = (work / "known.txt").read_text(), (work / "copy.cfg").read_text()
     assert known.startswith("[SECRET_")
     assert known.endswith(f"] {EMAIL}")
     assert copy.startswith("PASSWORD=[SECRET_")
@@ -250,3 +272,32 @@ def test_an_error_of_the_provider_is_shown_with_the_originals(
     assert f"no luck with {PHONE}" in said, said
     posted = [seen for seen in provider.seen if seen.method == "POST"]
     assert len(posted) == agent.failures or (agent.side and 1 < len(posted) <= 3), len(posted)
+
+
+def test_a_stream_that_breaks_off_is_not_taken_for_an_answer(
+    agent: Agent, program: Path, client_home: Path, gateway: Gateway, provider: Provider
+) -> None:
+    """The client sees the break: it asks again or it says so; the ledger says so in any case."""
+    broken: list[Seen] = []
+
+    async def break_once(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if broken or b'"tools"' not in seen.body:
+            return await answer_every_api(request, seen)
+        broken.append(seen)
+        response = await begin_stream(request)
+        await response.write(BEGUN[agent.api])
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    provider.script = break_once
+    before = len(gateway.records())
+    done = agent.ask(program, client_home, url_of(gateway, agent), f"Call {PHONE}.")
+    said = done.stdout + done.stderr
+    assert broken
+    again = len(main_calls(agent, provider)) > 1
+    assert again or done.returncode != 0, said
+    assert not again or PHONE in done.stdout, said
+    records = gateway.records()[before:]
+    outcomes = [record["outcome"]["status"] for record in records if record["type"] == "outcome"]
+    assert outcomes.count("cut") == 1, outcomes

@@ -155,9 +155,16 @@ def test_a_path_the_gateway_does_not_know_is_refused_once_with_a_sentence(server
     ):
         client.post("/v1/unheard/of", body={"text": PROMPT}, cast_to=object)
     assert refused.value.response.headers["x-should-retry"] == "false"
-    # The unknown path itself may hold a value, so the sentence says what is served instead.
-    assert "/v1/messages" in str(refused.value)
+    # The unknown path itself may hold a value, so the sentence says how to see what is served.
+    assert "unheard" not in str(refused.value)
+    assert "sphragis coverage --routes" in str(refused.value)
     assert len(server.received()) == before
+
+
+def test_a_providers_error_is_typed(client, server: Server) -> None:
+    with pytest.raises(anthropic.BadRequestError, match="at least one message is required"):
+        client.messages.create(model=MODEL, max_tokens=10, messages=[])
+    server.assert_no_leak(CANARIES)
 
 
 async def test_parallel_calls_each_get_their_own_values_back(server: Server) -> None:
