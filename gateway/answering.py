@@ -76,7 +76,8 @@ class Restoring:
 
 
 async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> bytes:
-    """Return the restored body of an answer; an error may be JSON whatever it is declared as.
+    """Return the restored body of an answer; an error may be JSON whatever it is declared as, or
+    be told in an event.
 
     Raises UpstreamFailed.
     """
@@ -85,9 +86,14 @@ async def whole(answer: Answer, format_: WireFormat, restoring: Restoring) -> by
     restoring.outcome.saw(data)
     if not data:
         return data
-    if not readable and not (answer.status >= 400 and data.lstrip()[:1] in _JSON_OPENS):
+    is_json = data.lstrip()[:1] in _JSON_OPENS
+    is_events = answer.media_type == EVENT_STREAM and not is_json
+    if not readable and not is_events and not (answer.status >= 400 and is_json):
         raise _unreadable(answer)
     try:
+        if is_events:
+            stream = format_.new_stream(restoring.stream, restoring.signed, answer.media_type)
+            return stream.feed(data) + stream.close()
         if len(data) > OFF_LOOP:
             return await asyncio.to_thread(_restore, format_, answer.media_type, data, restoring)
         return _restore(format_, answer.media_type, data, restoring)
@@ -106,10 +112,10 @@ def stream_type(answer: Answer, format_: WireFormat, *, asked: bool) -> str | No
     be both, a stream and not.
     """
     media = answer.media_type
-    if media == EVENT_STREAM:
-        return media
     if answer.status >= 400:
         return None
+    if media == EVENT_STREAM:
+        return media
     if media in format_.stream_types:
         return media if asked or media != JSON else None
     if asked and media in _UNDECLARED and format_.stream_types:

@@ -108,7 +108,15 @@ def test_an_error_nobody_can_read_keeps_its_status_and_when_to_come_again(
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
-    "media", ["application/json", "application/problem+json", "text/plain", "text/html", None]
+    "media",
+    [
+        "application/json",
+        "application/problem+json",
+        "text/event-stream; charset=utf-8",
+        "text/plain",
+        "text/html",
+        None,
+    ],
 )
 def test_an_error_in_json_is_restored_whatever_it_is_declared_as(
     gateway: Gateway, provider: Provider, call: str, media: str | None
@@ -119,6 +127,20 @@ def test_an_error_in_json_is_restored_whatever_it_is_declared_as(
     answer = ask(gateway, call)
     assert answer.status_code == 429
     assert answer.json() == {"error": {"message": f"no {MAIL}"}}
+
+
+@pytest.mark.parametrize("call", ["anthropic", "chat", "responses", "gemini"])
+def test_an_error_told_in_an_event_is_restored_and_keeps_its_status(
+    gateway: Gateway, provider: Provider, call: str
+) -> None:
+    body = 'event: error\ndata: {"type": "error", "error": {"message": "no @"}}\n\n'
+    provider.script = answering(body, "text/event-stream", 529, **{"retry-after": "7"})
+    answer = ask(gateway, call)
+    assert answer.status_code == 529
+    assert answer.headers["retry-after"] == "7"
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.text.startswith("event: error\ndata: {")
+    assert f"no {MAIL}" in answer.text
 
 
 @pytest.mark.parametrize("call", ["anthropic", "chat", "responses", "gemini", "ollama", "bedrock"])
