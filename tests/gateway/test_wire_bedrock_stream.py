@@ -322,6 +322,30 @@ def test_streamed_tool_arguments_of_a_vendor_stay_json(size: int) -> None:
     assert json.loads(arguments)[NASTY] == [f"<{NASTY}>", "[EMAIL_"]
 
 
+@pytest.mark.parametrize("size", [1, 6, 1000])
+def test_streamed_tools_of_a_vendor_without_choices_and_refusals(size: int) -> None:
+    def call(number: int) -> list[bytes]:
+        start = {"tool_call_delta": {"index": number, "name": "save"}}
+        rest = [
+            {"tool_call_delta": {"index": number, "parameters": piece}}
+            for piece in pieces(json.dumps(INPUT), size)
+        ]
+        return [chunk({"event_type": "tool-calls-chunk", **part}) for part in (start, *rest)]
+
+    end = {"event_type": "stream-end", "is_finished": True, "finish_reason": "COMPLETE"}
+    data = chunk({"text": "see [EMA"}) + b"".join(call(0) + call(1)) + chunk(end)
+    arguments = {0: "", 1: ""}
+    for _, document in read(transform(INVOKE, data)[0]):
+        part = document.get("tool_call_delta", {})
+        arguments[part.get("index", 0)] += part.get("parameters", "")
+    for written in arguments.values():
+        assert json.loads(written)[NASTY] == [f"<{NASTY}>", "[EMAIL_"]
+    refusal = [chunk({"choices": [{"delta": {"refusal": p}}]}) for p in pieces(f"no {B}", size)]
+    out, _ = transform(INVOKE, b"".join(refusal))
+    found = [document["choices"][0]["delta"]["refusal"] for _, document in read(out)]
+    assert "".join(found) == f"no {NASTY}"
+
+
 def test_events_without_tokens_keep_their_bytes() -> None:
     events = [("messageStart", {"role": "assistant"}), delta(0, text="plain [x]"), ("later", {})]
     data = b"".join(message(kind, payload) for kind, payload in events)

@@ -243,8 +243,12 @@ _TEXTS: Final[tuple[tuple[str, ...], ...]] = (
     ("choices", "*", "text"),
     ("choices", "*", "message", "content"),
     ("choices", "*", "delta", "content"),
+    ("choices", "*", "delta", "refusal"),
 )
-_ARGUMENTS: Final = ("choices", "*", "delta", "tool_calls", "*", "function", "arguments")
+_ARGUMENTS: Final[tuple[tuple[str, ...], ...]] = (
+    ("choices", "*", "delta", "tool_calls", "*", "function", "arguments"),
+    ("tool_call_delta", "parameters"),
+)
 #: Lists of choices, and a choice by its list and number.
 _LISTS: Final = ("choices", "outputs", "generations")
 _Part = tuple[str, int]
@@ -273,7 +277,7 @@ class InvokeStream(ConverseStream):
         if finished:
             self.stop_reason, self.complete = next(iter(finished.values()))[:MAX_WORD], True
         found = [(path, False) for pattern in _TEXTS for path in _matches(document, pattern)]
-        found += [(path, True) for path in _matches(document, _ARGUMENTS)]
+        found += [(path, True) for pattern in _ARGUMENTS for path in _matches(document, pattern)]
         pieces: list[Piece] = []
         for path, is_json in found:
             key = _key(path, document)
@@ -367,7 +371,7 @@ class InvokeStream(ConverseStream):
             if key not in mine
             and (
                 _part(key) in finished
-                or (_part(key) in calling and isinstance(key, tuple) and key[1] != _ARGUMENTS)
+                or (_part(key) in calling and isinstance(key, tuple) and key[1] not in _ARGUMENTS)
             )
         ]
 
