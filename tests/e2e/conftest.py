@@ -28,11 +28,6 @@ def codex() -> Path:
 
 
 @pytest.fixture(scope="session")
-def pi() -> Path:
-    return install_client("pi")
-
-
-@pytest.fixture(scope="session")
 def gemini() -> Path:
     return install_client("gemini")
 

@@ -15,7 +15,6 @@ from deck.demo.evidence import TOKEN
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
 
-ROOT = Path(__file__).resolve().parents[2]
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}
 PERSONAL = [c.value for c in CANARIES if not c.secret]
@@ -125,39 +124,6 @@ def test_secrets_do_not_come_back_to_claude_and_personal_data_do(agent: Claude) 
     for value in SECRET:
         assert value not in answer["result"]
     agent.server.assert_no_leak(CANARIES)
-
-
-def test_a_command_claude_runs_gets_the_originals(agent: Claude) -> None:
-    command = f"printf '%s' '{VALUE['e-mail']}' > from-shell.txt"
-    call = json.dumps({"command": command, "description": "write a file"})
-    answer = agent.ask(
-        f"Run it.\n@tool Bash {call}\n", "claude-bash", "--allowedTools", "Bash(printf:*)"
-    )
-    assert answer["is_error"] is False, answer
-    assert (agent.work / "from-shell.txt").read_text() == VALUE["e-mail"]
-    agent.server.assert_no_leak(CANARIES)
-
-
-def test_what_policy_refuses_is_said_to_the_user_after_one_try(
-    claude: Path, client_home: Path, tmp_path: Path
-) -> None:
-    policy = tmp_path / "strict.toml"
-    base = (ROOT / "policies" / "base.toml").read_text()
-    strict = base.replace('EMAIL = { action = "token"', 'EMAIL = { action = "refuse"')
-    assert strict != base
-    policy.write_text(strict)
-    server = Server(tmp_path / "gateway", settings={"SPHRAGIS_POLICY_FILE": str(policy)})
-    server.start()
-    try:
-        agent = Claude(claude, client_home, server)
-        answer = agent.ask(f"Write to {VALUE['e-mail']}.", "claude-refused", code=1)
-        assert answer["api_error_status"] == 403, answer
-        assert "EMAIL" in answer["result"], answer
-        assert VALUE["e-mail"] not in answer["result"]
-        assert server.received() == []
-        assert [r["type"] for r in server.records()].count("deny") == 1
-    finally:
-        server.stop()
 
 
 def test_a_second_session_of_another_role_does_not_get_the_first_ones_values(

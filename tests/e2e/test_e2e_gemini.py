@@ -1,4 +1,4 @@
-"""Gemini CLI, pinned, headless, through the gateway to a scripted provider."""
+"""Gemini CLI, pinned, headless, through the gateway to a scripted provider: what only it does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from deck.demo.canaries import demo_canaries
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
 
-ROOT = Path(__file__).resolve().parents[2]
 VALUE = {c.name: c.value for c in demo_canaries()}
 ALL = list(VALUE.values())
 SETTINGS = {
@@ -92,31 +91,6 @@ def agent(gemini: Path, client_home: Path, parts: tuple[Gateway, Provider]) -> I
     assert leaks(ALL, provider.seen) == []
 
 
-def test_a_file_the_agent_writes_holds_the_originals_and_the_provider_saw_none(
-    agent: Gemini,
-) -> None:
-    path = agent.work / "customer.json"
-    content = json.dumps({"email": VALUE["e-mail"], "phone": VALUE["phone"], "note": 'a "b"\n'})
-    call = json.dumps({"file_path": str(path), "content": content})
-    said = agent.ask(f"{TICKET}\nSave it.\n@tool write_file {call}", "--yolo")
-    assert said.startswith("exit 0"), said
-    assert json.loads(path.read_text()) == json.loads(content)
-    assert agent.targets().count("streamGenerateContent?alt=sse") == 2, agent.targets()
-    assert b"[EMAIL_" in b"".join(seen.body for seen in agent.provider.seen)
-    last = agent.provider.seen[-1].document["contents"]
-    signatures = [part["thoughtSignature"] for turn in last for part in turn["parts"]
-                  if "thoughtSignature" in part]  # fmt: skip
-    assert gemini_provider.SIGNATURE in signatures
-
-
-def test_a_command_the_agent_runs_gets_the_originals(agent: Gemini) -> None:
-    command = f"printf '%s' '{VALUE['e-mail']}' > from-shell.txt"
-    call = json.dumps({"command": command, "description": "write a file"})
-    said = agent.ask(f"Run it.\n@tool run_shell_command {call}", "--yolo")
-    assert said.startswith("exit 0"), said
-    assert (agent.work / "from-shell.txt").read_text() == VALUE["e-mail"]
-
-
 def test_an_answer_with_blank_lines_between_is_printed_with_the_originals(agent: Gemini) -> None:
     (agent.work / "GEMINI.md").write_text(f"The team's notes.\n{TICKET}")
 
@@ -140,40 +114,3 @@ def test_an_answer_with_blank_lines_between_is_printed_with_the_originals(agent:
     assert "generateContent" in agent.targets(), "the side request that judges the prompt"
     bodies = b"".join(seen.body for seen in agent.provider.seen)
     assert b"The team's notes." in bodies, "GEMINI.md was part of the prompt"
-
-
-def test_what_policy_refuses_is_said_to_the_user_after_one_try(
-    gemini: Path, client_home: Path, tmp_path: Path
-) -> None:
-    policy = tmp_path / "strict.toml"
-    base = (ROOT / "policies" / "base.toml").read_text()
-    strict = base.replace('EMAIL = { action = "token"', 'EMAIL = { action = "refuse"')
-    assert strict != base
-    policy.write_text(strict)
-    provider = Provider(gemini_provider.answer_by_rule)
-    provider.start()
-    try:
-        with running(
-            tmp_path / "home", provider.url, google_base_url=provider.url, policy_file=str(policy)
-        ) as gateway:
-            agent = Gemini(gemini, client_home, gateway, provider)
-            said = agent.ask(f"Write to {VALUE['e-mail']}.")
-            assert not said.startswith("exit 0"), said
-            assert "EMAIL" in said, said
-            denied = [r for r in gateway.records() if r["type"] == "deny"]
-            # One refusal for the prompt and one for the side request that judges it.
-            assert 1 <= len(denied) <= 2, denied
-        assert leaks(ALL, provider.seen) == []
-    finally:
-        provider.stop()
-
-
-def test_an_error_of_the_provider_is_shown(agent: Gemini) -> None:
-    async def fail(request: web.Request, seen: Seen) -> web.StreamResponse:
-        error = {"error": {"code": 400, "message": "bad luck", "status": "INVALID_ARGUMENT"}}
-        return web.json_response(error, status=400)
-
-    agent.provider.script = fail
-    said = agent.ask("hi")
-    assert not said.startswith("exit 0"), said
-    assert "bad luck" in said
