@@ -21,6 +21,8 @@ from gateway.wire.strictjson import read_answer, write_answer
 
 #: What changes the depth of an element, or opens a string in it.
 _STRUCTURE: Final = re.compile(rb'["{}\[\],]')
+#: The three bytes that some servers begin with.
+_BYTE_ORDER_MARK: Final = "\xef\xbb\xbf"
 #: What ends a string, or escapes the byte after it.
 _IN_STRING: Final = re.compile(rb'["\\]')
 
@@ -99,6 +101,8 @@ class JsonArrayFraming:
             char = chr(self._buffer[self._at])
             if char in " \t\r\n" or (self._is_open and not self.closed and char == ","):
                 pass
+            elif not self._is_open and char in _BYTE_ORDER_MARK:
+                pass  # in pieces, as it may come
             elif self.closed or (not self._is_open and char not in "[{"):
                 raise _no_array()
             elif char == "]":

@@ -113,3 +113,12 @@ def test_an_endless_element_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WireRefused) as refused:
         framing.feed(b"x" * 200)
     assert refused.value.code == "event_too_large"
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2, 3, 4]])
+def test_a_byte_order_mark_passes(cuts: list[int]) -> None:
+    stream = b'\xef\xbb\xbf[{"a":1}]'
+    found, framing = frames(stream, cuts)
+    assert [frame.document for frame in found if frame.document is not None] == [{"a": 1}]
+    assert b"".join(frame.raw for frame in found) == stream
+    assert framing.closed
