@@ -28,11 +28,12 @@ _STYLES: Final = {
 
 
 def print_routes() -> None:
-    """Print the calls that are forwarded."""
-    table = Table("method", "path", "provider", "format", header_style="bold")
-    for method, template, provider, wire in calls():
-        table.add_row(method, template, provider, wire)
-    Console().print(table)
+    """Print the calls that are forwarded, one a line, whole however narrow the terminal is."""
+    known = calls()
+    widths = [max(len(call[column]) for call in known) for column in (0, 2, 3)]
+    for method, template, provider, wire in known:
+        names = zip((method, provider, wire), widths, strict=True)
+        print("  ".join([*(name.ljust(width) for name, width in names), template]))
 
 
 def print_coverage(

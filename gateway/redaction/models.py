@@ -143,7 +143,7 @@ def _find(policy: Policy, name: str) -> Path:
 def _missing(policy: Policy, name: str, module: str) -> str:
     extra = _EXTRAS.get(module)
     if extra is not None:
-        what = f"run `pip install 'choragos[{extra}]'`"
+        what = f"install this program with its extra [{extra}] (pip install '.[{extra}]')"
     else:
         what = "install its package, or name the directory it is in"
     return (

@@ -393,7 +393,7 @@ def test_a_missing_model_is_one_sentence_and_nothing_is_fetched(tmp_path: Path, 
     assert done.returncode == 0, done.stderr
     (sentence,) = done.stdout.splitlines()
     assert "nothing is ever downloaded" in sentence
-    assert ("choragos[ner-md]" in sentence) == (how == "ours")
+    assert ("extra [ner-md]" in sentence) == (how == "ours")
 
 
 def test_a_worker_cannot_reach_the_network() -> None:
