@@ -33,8 +33,7 @@ QUIET = [
     "--analytics-disable",
     "--no-show-model-warnings",
     "--no-auto-lint",
-    "--edit-format",
-    "whole",
+    "--edit-format=whole",
 ]
 
 
