@@ -175,6 +175,7 @@ LEFT_ALONE = (
     "Area 51, 2024 Edition",
     "EAN 4036525992764",
     "seed=01940688634",
+    "math.sin(046454286)",
     "-325.5700464",
     "Customer Name | Order Date",
     "Full Name\nDate Of Birth\nHome Address\n",

@@ -304,6 +304,8 @@ def _by_place(text: str) -> Iterator[Span]:
         code = _CODE_AHEAD.search(text, max(0, hint.start() - _CODE_REACH), hint.end())
         if code is None:
             continue
+        if _HOUSE_AHEAD.search(text, max(0, code.start() - _HOUSE_REACH), code.start()) is None:
+            continue
         if text[hint.end() + 1].islower():
             yield from _in_small(text, code)
             continue
@@ -389,6 +391,8 @@ _PLACE_HINT: Final = re.compile(
     r"\d\d(?=[ ](?:[A-Za-z]{2}[ ])?[^\W\d_]{3})(?:[ ][A-Za-z]{2}(?=[ ]))?"
 )
 _CODE_REACH: Final = 24
+_HOUSE_AHEAD: Final = re.compile(r"\d[A-Za-z]?\.?,?[ ]?\r?\Z")
+_HOUSE_REACH: Final = 6
 #: On the line of a street or the next one.
 _CODE_AHEAD: Final = re.compile(
     r"(?:,[ ]{1,2}|(?P<line>\n)[ \t>|#*]{0,8})(?P<code>(?:[A-Za-z]{1,2}-)?(?:\d{5}|\d{3}[ ]\d\d"
@@ -403,7 +407,7 @@ _STREET_AHEAD: Final = re.compile(
     rf"(?:[ \-](?:{UP}[\w'’.\-]{{0,24}}|{_SMALL}(?=[ '’])|\d{{1,2}}\.)){{0,4}},?[ ]{_NUM}\.?)"
     r",?[ ]?\r?\Z"
 )
-_STREET_REACH: Final = 70
+_STREET_REACH: Final = 56
 
 
 _ENDS_LINE: Final = re.compile(r"[ \t]*(?:[\r\n\"'`<|,]|\\|\Z)")

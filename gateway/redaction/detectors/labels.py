@@ -283,7 +283,7 @@ _VALUES: Final = re.compile(
     r"\)\s{0,8}(?:OUTPUT[^()]{0,80})?VALUES?[\s>]{0,8}(?=\()", re.IGNORECASE
 )
 _TUPLE: Final = re.compile(  # a string may hold parentheses
-    r"[\s>]{0,8},?[\s>]{0,8}\(((?:'(?:[^'\n]|''){0,400}+'|\"[^\"\n]{0,400}+\"|[^()'\"\n]){1,400}+)\)"
+    r"[\s>]{0,8},?[\s>]{0,8}\(((?:'(?:[^'\n]|''){0,1000}+'|\"[^\"\n]{0,1000}+\"|[^()'\"\n]{1,400}+){1,200}+)\)"
 )
 
 
@@ -291,16 +291,14 @@ _TUPLE: Final = re.compile(  # a string may hold parentheses
 #: a test has them, with tuples below.
 _COPIED: Final = re.compile(r"\)\s{1,8}FROM\s{1,8}stdin;?[^\n]{0,40}\n", re.IGNORECASE)
 _PARAMETERS: Final = re.compile(r"[\"'\])],?[\s>]{0,8}(?:\[|\(|argvalues=\[)[\s>]{0,12}(?=\()")
-_LISTS: Final = re.compile(
-    f"{_VALUES.pattern}|{_COPIED.pattern}|{_PARAMETERS.pattern}", re.IGNORECASE
-)
+_LISTS: Final = (_VALUES, _COPIED, _PARAMETERS)  # each for itself: together they are twice as slow
 
 
 def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
     """Yield what stands below the head of each column that has a name of `labels`."""
     done = 0
     index = 0
-    lists = [found.start() for found in _LISTS.finditer(text)]
+    lists = sorted(found.start() for form in _LISTS for found in form.finditer(text))
     while index < len(labels):
         label = labels[index]
         start = text.rfind("\n", 0, label.start) + 1

@@ -109,10 +109,13 @@ class PhoneRule(Rule):
                 continue
             done = run.end()
             written = run.group()
-            if written[-1] == ")" and written.count(")") > written.count("("):
-                run = _RUN.match(text, run.start(), run.end() - 1) or run
-            elif written[0] == "(" and written[-1] == ")" and written.count(")") == 1:
-                run = _RUN.match(text, run.start() + 1, run.end() - 1) or run
+            if written[-1] == ")" and not _CALL.search(
+                text, max(0, run.start() - 2), run.start() + 1
+            ):
+                if written.count(")") > written.count("("):
+                    run = _RUN.match(text, run.start(), run.end() - 1) or run
+                elif written[0] == "(" and written.count(")") == 1:
+                    run = _RUN.match(text, run.start() + 1, run.end() - 1) or run
             start, end = run.span()
             if end - start < _FEWEST:
                 continue
@@ -123,6 +126,8 @@ class PhoneRule(Rule):
                 yield from _among_neighbors(text, run, words)
 
 
+#: `sin(046454286)`
+_CALL: Final = re.compile(r"\w\(")
 _WIDEST: Final = 24
 _LONG_GROUP: Final = re.compile(r"\d{3}|\+")
 
