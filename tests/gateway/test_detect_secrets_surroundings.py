@@ -155,6 +155,7 @@ CLEAN = [
     "POSTGRES_PASSWORD=${POSTGRES_PASSWORD:?message2}", "UnexpectedToken: 'Unexpected token %0',",
     "password: Column<String>,", "const apiKey = apiKeyFromAuthStorage ??", "token: Token2,",
     "GITHUB_TOKEN=ghp_" + "x" * 36, "API_KEY=sk-your-key", "STRIPE_KEY=pk_test_" + made("pk", 40),
+    "my password's length is low",
     "the password was set to expire", "password from env to vault", "mysqladmin -u root password",
     'password = os.getenv("PASSWORD", "password")', 'token = os.environ.get("TOKEN") or ""',
     "{token, Value} = next(Tokens).", '{password, "Password"}.', '"password" to "Password",',

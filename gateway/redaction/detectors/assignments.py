@@ -234,9 +234,7 @@ class Assignments:
             return found
         if glue.re is _PAIR:
             start = glue.start("key")
-        return self._unquoted_once(
-            text, name, (start, at), groups.get("op") or " ", seen
-        ) or self._behind_a_call(text, name, end)
+        return self._unquoted_once(text, name, (start, at, end), groups.get("op") or " ", seen)
 
     def _behind_a_call(self, text: str, name: str, end: int) -> Span | None:
         """A text that is used where a variable is empty."""
@@ -246,14 +244,14 @@ class Assignments:
         return self._quoted(text, name, fallback.end(), fallback["quote"], chosen=True)
 
     def _unquoted_once(
-        self, text: str, name: str, where: tuple[int, int], op: str, seen: set[_Window]
+        self, text: str, name: str, where: tuple[int, int, int], op: str, seen: set[_Window]
     ) -> Span | None:
-        """`where`: where the name starts and where the value does."""
-        start, at = where
+        """`where`: where the name starts, where the value does, and where the name ends."""
+        start, at, end = where
         window = _window(text, start, at)
         if window in seen:
             return None
-        span = self._unquoted(text, name, start, at, op)
+        span = self._unquoted(text, name, start, at, op) or self._behind_a_call(text, name, end)
         if span is None:
             seen.add(window)
         return span

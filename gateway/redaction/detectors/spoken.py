@@ -262,8 +262,8 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
     surely = glue["none"] is None and glue["verb"] is None and glue["is"] is None
     if is_chosen(written) or (is_random(written) and not written.isupper()):
         return True
-    if glue["sign"] in ("=", "|"):
-        return False  # other rules know these
+    if glue["sign"] in ("=", "|") or (glue["is"] is not None and written.isalpha()):
+        return False  # other rules know these; `the password's strength`
     if glue["none"] is not None and not _TOLD.search(
         text, max(0, glue.start() - _TOLD_REACH), glue.start()
     ):
