@@ -212,6 +212,21 @@ def test_digits_of_every_script_are_digits(zero: str) -> None:
     assert "[CARD_" in Scanner(engine()).string(f"number {card} here")
 
 
+@pytest.mark.parametrize("value", [*HIDDEN, "DB_PASSWORD=kX9!vQ2#mZ7w"])
+@pytest.mark.parametrize("between", ["\u200b", "\u00ad", "\ufeff"])
+def test_characters_of_no_width_written_as_escapes_hide_nothing(value: str, between: str) -> None:
+    broken = json.dumps({"a": f"see {between.join(value)} "})[:-1]
+    out = Scanner(engine()).string(broken)
+    assert value[-8:] not in out.replace(json.dumps(between)[1:-1], "")
+
+
+def test_wide_characters_written_as_escapes_are_read() -> None:
+    wide = "".join(chr(ord(c) + 0xFEE0) for c in HIDDEN[1])
+    assert "[CARD_" in Scanner(engine()).string(json.dumps({"a": f"see {wide} "})[:-1])
+    at = json.dumps({"a": HIDDEN[0].replace("@", "\ufe6b")})[:-1]
+    assert "[EMAIL_" in Scanner(engine()).string(at)
+
+
 @pytest.mark.parametrize("sign", ["\uff20", "\ufe6b"])
 def test_signs_that_look_like_the_at_sign_are_one(sign: str) -> None:
     assert "[EMAIL_" in Scanner(engine()).string(HIDDEN[0].replace("@", sign))

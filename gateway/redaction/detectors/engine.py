@@ -70,7 +70,7 @@ _RAW: Final = (PrivateKeyRule, SecretRule)
 #: Ways of writing a character that even those rules do not know as a way of quoting.
 _CODED: Final = re.compile(
     r"%[2-7][0-9a-fA-F]|%0[aAdD]|&(?:#[0-9xX]|[a-zA-Z]{2,7};)|\\(?:u00|x)[2-7]|\x1b\["
-    r"|\\(?:u001[bB]|x1[bB]|033|e)\[|quoted-printable"
+    r"|\\(?:u001[bB]|x1[bB]|033|e)\[|\\u(?:00[aA][dD]|20[06]|[fF][eEfF])|quoted-printable"
     r"|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"
     r"\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
 )

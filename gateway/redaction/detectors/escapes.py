@@ -229,6 +229,10 @@ def _decoded(found: re.Match[str]) -> str | None:
 def _shown_as(code: int) -> str | None:
     if code in (0x09, 0x0A, 0x0D) or 0x20 <= code < 0x7F:
         return chr(code)
+    if code >= 0xA0 and _ANY_APART.fullmatch(chr(code)):
+        return ""
+    if 0xFE50 <= code < 0xFFE7:  # small and wide forms
+        return _ALIKE.get(code)
     if 0xA0 <= code < ord(HIDDEN) and not 0xD800 <= code < 0xE000:  # no half of a character
         return _ALIKE.get(code, chr(code))
     return None
