@@ -25,7 +25,7 @@ _V4: Final = re.compile(
 _VERSION_BEFORE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
     r"firefox|safari|edge|sections?|step|rfc|object_?identifier|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
-    r"\s*[\"'(]?v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?[ ]?|(?<=[\w.)\]])-|§\s?)\Z",
+    r"\s*[\"'(]{0,2}v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?[ ]?|(?<=[\w.)\]])-|§\s?)\Z",
     re.IGNORECASE,
 )
 _BEFORE: Final = 24

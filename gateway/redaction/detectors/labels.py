@@ -271,6 +271,8 @@ def following(text: str, starts: tuple[int, ...], value: Value) -> Iterator[tupl
 _LINE_MOST: Final = 2000
 _ROWS_MOST: Final = 20_000
 _HEAD_CELL: Final = 48
+#: How much longer than a name the head of its column may be.
+_HEAD_MORE: Final = 16
 _RULER: Final = re.compile(r"[\s|+:\-=>]*")
 _CELLS: Final = {
     sign: re.compile(
@@ -398,7 +400,11 @@ def _heads(cells: Cells, labels: list[Label], text: str) -> list[tuple[int, Valu
     for label in labels:
         for number, (first, last) in enumerate(cells):
             if first <= label.start and label.end <= last:
-                if ":" not in text[first:last] and "=" not in text[first:last]:
+                if (
+                    ":" not in text[first:last]
+                    and "=" not in text[first:last]
+                    and last - first <= label.end - label.start + _HEAD_MORE
+                ):
                     heads += [(number, value) for value in label.values]
                 break
     return heads[:32]

@@ -466,7 +466,8 @@ def _fields(source: Source) -> Iterator[Span]:
         place = _PLACES[label.values[0].rule]
         if glue is not None and not _SIGN.search(glue.group()):
             # `Full Name⏎Date Of Birth`: blanks say less than a colon
-            place = Place.VAGUE
+            row = "|" in glue.group() and place is not Place.VAGUE
+            place = Place.ROLE if row else Place.VAGUE
         beside = (
             text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
         )

@@ -41,7 +41,7 @@ _HOUSE: Final = re.compile(r"(?<![\w.:])\d{1,6}[A-Za-z]?(?![\w:]|\.\d)")
 _CODE_SIGNS: Final = re.compile(
     r"://|@|0x|[={}<>\[\]%$*+^~`]|\w\(|::|\.\w{1,4}:\d|\b(?:\d{1,3}\.){3}\d|\b(?:byte|bit|offset|"
     r"port|address|pointer|range|type|int|field|register|line|memory|size|index|length|must|"
-    r"should|ip|ipv4|ipv6|family|space|block|column|table|page|version)s?\b",
+    r"should|iban|bic|vat|ip|ipv4|ipv6|family|space|block|column|table|page|version)s?\b",
     re.IGNORECASE,
 )
 
