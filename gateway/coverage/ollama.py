@@ -118,4 +118,12 @@ SAMPLES: Final = (
         path="/api/show",
         body={"model": MARK, "name": MARK, "verbose": True, "system": MARK, MARK: MARK},
     ),
+    # A call without a value of its own: what else a client sends beside it.
+    Sample(
+        wire="ollama.models",
+        path="/api/tags",
+        method="GET",
+        body=None,
+        headers={"user-agent": MARK, "x-title": MARK},
+    ),
 )

@@ -111,6 +111,15 @@ def test_base64_over_indented_lines_is_read_as_one() -> None:
     assert text == f"write to {T}; " * 20
 
 
+def test_an_address_as_the_user_of_a_url_is_one() -> None:
+    for sign in ("@", "%40"):
+        user = HIDDEN[0].replace("@", sign)
+        for rest in ("@host.example.com/x", ":s3cr3tPw9@host.example.com:587/x"):
+            assert "kovacs" not in Scanner(engine()).string(f"smtp://{user}{rest}")
+    for url in ("https://user@host.example.com/a", "ssh://git@github.com/a/b.git"):
+        assert Scanner(engine()).string(url) == url
+
+
 def test_sums_are_no_forms() -> None:
     code = "total=a+b; x = password=c%20d\nfor i in range(0, n, k=i+1): pass"
     assert scan(code) == code
