@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
+from gateway.redaction.detectors.key_lines import BREAK, before, behind, middles
 from gateway.redaction.spans import Span
 
 #: A form that was sent has its blanks written as plus signs.
@@ -22,8 +23,6 @@ _END: Final = re.compile(
     r"-----END[ +](?:[A-Z0-9]{1,12}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----"
 )
 
-#: A line break as text holds it: real, or written as an escape in source code and JSON.
-_BREAK: Final = r"(?:(?:\\+r)?(?:\\+n|\r?\n|\r)|<br ?/?>(?:\r?\n)?)"
 #: What stands before a line: indentation, quote and comment signs, string concatenation.
 #: Or the line's number, as tools that show files print it.
 _NUMBER: Final = r"[ \t]{0,8}+\d{1,6}(?:[\t→|:]|[ ]{1,3}\|?)[ \t]{0,40}+"
@@ -31,7 +30,7 @@ _SIGNS: Final = r"[ \t>|#*+\"',;/.\-]{0,40}"
 _LEAD: Final = rf"(?:{_NUMBER}|{_SIGNS})"
 #: A line of the body: base64, or a header such as `Proc-Type:` and `Version:`.
 _LINE: Final = re.compile(
-    rf"(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{1,3}}(?:{_NUMBER}|{_SIGNS}+)"
+    rf"(?:[ \t\"'+,;\\]{{0,8}}{BREAK}){{1,3}}(?:{_NUMBER}|{_SIGNS}+)"
     r"(?:(?P<material>[A-Za-z0-9+/=]{1,1000}+)|[A-Za-z][A-Za-z-]{2,24}: [^\r\n\\]{0,200})"
     r"(?=[ \t]{0,40}(?:[\r\n\"'`,;+\\)<.…\[]|\Z))"
 )
@@ -41,12 +40,12 @@ _ONE_LINE: Final = re.compile(
     r"(?: [A-Za-z0-9+/=]{1,15}(?= -----END))?)"
 )
 _TO_END: Final = re.compile(
-    rf"[ \t]{{0,8}}(?:[ \t\"'+,;\\]{{0,8}}{_BREAK}){{0,3}}{_LEAD}(?=-----END)"
+    rf"[ \t]{{0,8}}(?:[ \t\"'+,;\\]{{0,8}}{BREAK}){{0,3}}{_LEAD}(?=-----END)"
 )
 
 #: One of the last lines of a key whose beginning was cut off, and how far back they are looked for.
 _TAIL_LINE: Final = re.compile(rf"{_LEAD}(?P<material>[A-Za-z0-9+/=]{{1,200}})[ \t\"'+,;\\]{{0,8}}")
-_ANY_BREAK: Final = re.compile(_BREAK)
+_ANY_BREAK: Final = re.compile(BREAK)
 _TAIL_REACH: Final = 4096
 _MATERIAL_LEAST: Final = 16
 _LINES_MOST: Final = 400
@@ -63,6 +62,8 @@ _MEMBER: Final = re.compile(
     re.ASCII,
 )
 _KEY_REACH: Final = 5000
+#: Three lines of a key hold about thirty.
+_DIGITS_LEAST: Final = 8
 
 
 class PrivateKeyRule(Rule):
@@ -72,7 +73,9 @@ class PrivateKeyRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: ", "kty"))
+        return Triggers(
+            literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: ", "kty"), digits=_DIGITS_LEAST
+        )
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every BEGIN, before every END that has none, and at PuTTY's lines."""
@@ -83,10 +86,17 @@ class PrivateKeyRule(Rule):
                 if begin.start() < done:
                     continue
                 end = _end_of_key(text, begin.end())
+                if end is None or not text.startswith("-----", end - 5):
+                    lines = behind(text, begin.end())
+                    for run in lines.runs:
+                        yield Span(*run, "PRIVATEKEY", 0.95, "pem-line")
+                    end = max(lines.end or 0, end or 0) or None
                 if end is not None:
                     done = end
                     yield Span(begin.start(), end, "PRIVATEKEY", 1.0, "pem")
             yield from _tails(text, done)
+        for start, end in middles(text):
+            yield Span(start, end, "PRIVATEKEY", 0.8, "key-lines")
         if "kty" in text:
             yield from _members(text)
         if "Private-Lines: " in text:
@@ -150,6 +160,9 @@ def _tails(text: str, done: int) -> Iterator[Span]:
         start = _tail_start(text, floor, end.start())
         if start is not None:
             yield Span(start, end.end(), "PRIVATEKEY", 0.9, "pem-tail")
+        else:
+            for run in before(text, end.start(), done):
+                yield Span(*run, "PRIVATEKEY", 0.9, "pem-line")
         done = end.end()
 
 

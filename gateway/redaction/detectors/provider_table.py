@@ -316,7 +316,7 @@ HASHES: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 
 #: How a private key's further lines follow its first, as text or inside a string.
-_LINES: Final = r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{20,80}){0,100}(?:(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{1,80})?={0,2}"
+_LINES: Final = r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{20,80}){0,100}(?:(?:\\n|\r?\n)[ \t]{0,20}[A-Za-z0-9+/]{1,80}+(?![_:.\-]))?={0,2}"
 
 #: (form, shape): private keys in base64 without an armor line, by the bytes that every one of that
 #: form begins with; and whole armored ones that were put into base64 again.
