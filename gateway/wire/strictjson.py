@@ -32,6 +32,8 @@ _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
+#: Made once: `dict | list` in a loop over a whole conversation takes longer than the test.
+_NESTING: Final = (dict, list)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 #: Flaws that do not keep a client from reading an answer.
 _HARMLESS: Final = frozenset(
@@ -149,7 +151,7 @@ def escape(text: str) -> str:
 
 def check_depth(document: Any, limit: int) -> None:
     """Refuse a structure nested deeper than `limit`; iterative, so any depth is safe to test."""
-    level = [document] if isinstance(document, dict | list) else []
+    level = [document] if isinstance(document, _NESTING) else []
     depth = 0
     while level:
         depth += 1
@@ -158,7 +160,7 @@ def check_depth(document: Any, limit: int) -> None:
         below: list[Any] = []
         for node in level:
             values = node.values() if isinstance(node, dict) else node
-            below += [value for value in values if isinstance(value, dict | list)]
+            below += [value for value in values if isinstance(value, _NESTING)]
         level = below
 
 
