@@ -40,6 +40,16 @@ LONGEST_VALUE: Final = 2048
 #: `{"api_key": {"default": "..."}}` in a schema, `{"password": {"value": "..."}}` in an answer.
 _INHERITING: Final = frozenset(("default", "const", "example", "examples", "value", "values"))
 
+#: A list or a map under such a name hands it down, with a member's own name behind the sign:
+#: `{"tokens": {"a": "..."}}` is read as `tokens[].a`.
+_HANDING: Final = re.compile(
+    r"(?:secret|token|passw(?:or)?d|passwort|passphrase|passcode|pwd|credential|"
+    r"(?:api|access|auth|private|signing|encryption|secret|ssh|service|webhook|license)[_-]?key)s?\Z",
+    re.IGNORECASE,
+)
+_HANDED: Final = "[]."
+_LONGEST_HANDED: Final = 64
+
 #: `{"name": "DB_PASSWORD", "value": "..."}`: environment lists, headers, form fields.
 _NAME_MEMBERS: Final = ("name", "key", "Name", "Key", "variable", "header", "field")
 _VALUE_MEMBERS: Final = frozenset(("value", "Value", "val"))
@@ -428,8 +438,16 @@ def member_keys(members: Iterable[tuple[str, Any]], inherited: str | None) -> li
         elif inherited is not None and name in _INHERITING:
             contexts.append(inherited)
         else:
-            contexts.append(name)
+            contexts.append(_handed_down(inherited, name))
     return contexts
+
+
+def _handed_down(inherited: str | None, name: str) -> str:
+    """A member's name, behind the telling name of the list or map that holds it."""
+    head = (inherited or "").partition(_HANDED)[0][-_LONGEST_HANDED:]
+    if not head or _HANDING.search(head) is None or _HANDING.search(name) is not None:
+        return name
+    return f"{head}{_HANDED}{name}"
 
 
 def element_keys(items: list[Any], inherited: str | None) -> list[str | None]:

@@ -573,6 +573,7 @@ def test_terms_match_whole_words_in_any_script_and_case_longest_first() -> None:
     assert [v for _, v in marked(detector, text)] == [
         "ACME corp",
         "acme",
+        "παπαδόπουλοσ",
         "ΠΑΠΑΔΌΠΟΥΛΟΣ",
         "jose\u0301",
         "José",
@@ -580,6 +581,26 @@ def test_terms_match_whole_words_in_any_script_and_case_longest_first() -> None:
         "@Nightjar",
     ]
     assert marked(detector, "Acmeist Joséphine pacme") == []
+
+
+def test_terms_match_without_their_accents_and_within_scripts_without_blanks() -> None:
+    policy = parse_policy(
+        'id="t"\nversion="1"\n[kinds]\nTERM={action="token"}\n'
+        '[terms]\nlist=["日本商事", "日本", "Ωρίων", "Zoë Müller", "Straße 9", "โครงการลับ", '
+        '"Naïve"]',
+        source="t",
+        directory=None,
+    )
+    detector = Detector(policy)
+    text = (
+        "株式日本商事会 は日本で ΩΡΙΩΝ, ωριων, Ὠρίων, ZOE MULLER, "
+        "Zoe\u0308 Mu\u0308ller, STRASSE 9, คือโครงการลับนี้, naive"
+    )
+    assert [v for _, v in marked(detector, text)] == [
+        "日本商事", "日本", "ΩΡΙΩΝ", "ωριων", "Ὠρίων", "ZOE MULLER", "Zoe\u0308 Mu\u0308ller",
+        "STRASSE 9", "โครงการลับ", "naive",
+    ]  # fmt: skip
+    assert marked(detector, "Ωρίωνας naively Zoe Mullers") == []
 
 
 def test_existing_tokens_are_never_touched_nor_nested(detector: Detector) -> None:

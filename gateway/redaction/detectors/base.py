@@ -44,11 +44,12 @@ class Source:
 class Triggers:
     """What every text holds in which a rule finds something: one of `literals`, whatever their
     case, or at least so many `digits` (0: their number says nothing), and a letter that is not
-    small where `capital` says so."""
+    small where `capital` says so; or any character beyond ASCII where `foreign` says so."""
 
     literals: tuple[str, ...] = ()
     digits: int = 0
     capital: bool = False
+    foreign: bool = False
 
 
 class Rule(EntityRecognizer):

@@ -18,6 +18,7 @@ from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.detectors.card import CardRule
 from gateway.redaction.detectors.email import EmailRule
 from gateway.redaction.detectors.escapes import read_through
+from gateway.redaction.detectors.handed import HANDED
 from gateway.redaction.detectors.iban import IbanRule
 from gateway.redaction.detectors.ip import IpRule
 from gateway.redaction.detectors.keys import PrivateKeyRule
@@ -157,9 +158,11 @@ class Detector:
     def find_value(self, key: str, value: str) -> list[Span]:
         """The same for a string stored under `key`, whose name may say what it is."""
         hidden = _without_tokens(value)
+        from_above = self._secrets.value_spans(key, hidden)
+        key = key.rpartition(HANDED)[2]
         found = [
             *self._all(value),
-            *self._secrets.value_spans(key, hidden),
+            *from_above,
             *self._people.value_spans(key, hidden),
         ]
         if len(value) <= _NAMED_VALUE:

@@ -59,7 +59,7 @@ _SECRET_NAME: Final = re.compile(
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
     r"session|hmac|cipher|aes|functions?|apim|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
-    r"rediscli_auth|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
+    r"rediscli_auth|client-key-data|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
     r"current|primary|secondary|default|id|base|"

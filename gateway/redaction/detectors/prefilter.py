@@ -30,6 +30,7 @@ class Prefilter:
         self._bits: dict[int, int] = {}
         self._always = 0
         self._capital = 0
+        self._foreign = 0
         signs: dict[str, int] = {}
         words: dict[str, int] = {}
         digits: dict[int, int] = {}
@@ -46,6 +47,8 @@ class Prefilter:
                 digits[triggers.digits] = digits.get(triggers.digits, 0) | bit
             if triggers.capital:
                 self._capital |= bit
+            if triggers.foreign:
+                self._foreign |= bit
         self._signs = tuple(signs.items())
         self._digits = tuple(sorted(digits.items()))
         self._masks = tuple(words.values())
@@ -71,4 +74,6 @@ class Prefilter:
             mask |= bits
         if text == folded:
             mask &= ~self._capital
+        if self._foreign and not text.isascii():
+            mask |= self._foreign
         return mask | self._always

@@ -13,15 +13,18 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors import commands as programs
+from gateway.redaction.detectors import handed as lists
 from gateway.redaction.detectors import headers as fields
-from gateway.redaction.detectors import manifests, names, tables, urls
+from gateway.redaction.detectors import manifests, names, phrases, tables, urls
 from gateway.redaction.detectors import spoken as speech
 from gateway.redaction.detectors.assignments import Assignments
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.commands import commands
+from gateway.redaction.detectors.handed import HANDED, handed, is_handed_secret, is_telling
 from gateway.redaction.detectors.headers import cookies, headers
 from gateway.redaction.detectors.manifests import manifest_secrets
 from gateway.redaction.detectors.names import is_secret_name
+from gateway.redaction.detectors.phrases import phrases_in
 from gateway.redaction.detectors.spoken import spoken
 from gateway.redaction.detectors.tables import table_secrets
 from gateway.redaction.detectors.urls import passwords, queries
@@ -31,7 +34,7 @@ from gateway.redaction.spans import Span
 
 _TRIGGERS: Final = tuple(
     trigger
-    for part in (names, fields, urls, speech, programs, manifests, tables)
+    for part in (names, fields, urls, speech, programs, manifests, tables, lists, phrases)
     for trigger in part.TRIGGERS
 )
 
@@ -61,10 +64,17 @@ class SecretRule(Rule):
         yield from passwords(source.text, self._judge)
         yield from manifest_secrets(source, self._judge)
         yield from table_secrets(source, self._judge)
+        yield from handed(source, self._judge)
+        yield from phrases_in(source)
 
     def value_spans(self, key: str, value: str) -> Iterator[Span]:
         """The whole `value` when `key` is a secret's name and the value can be one."""
-        name = key.strip()[-100:]
+        head, sign, own = key.partition(HANDED)
+        name = own.strip()[-100:] if sign else key.strip()[-100:]
+        word = value.strip()
+        if is_telling(head) and is_handed_secret(self._judge, head[-64:], own, word):
+            start = len(value) - len(value.lstrip())
+            yield Span(start, start + len(word), "SECRET", 0.8, "handed")
         if value and is_secret_name(name) and self._judge.is_secret(name, value, quoted=True):
             start = len(value) - len(value.lstrip())
             scheme = SCHEME.match(value, start)

@@ -1,22 +1,56 @@
 """The operator's own words: names, projects, customers, from the policy's terms.
 
-Case does not matter, in any script; a term is found only as a whole word; where one term begins
-another, the longest wins. The time does not depend on how many terms there are.
+Neither case nor accents matter, in any script; a term is found only as a whole word, except where a
+script writes no blanks between words; where one term begins another, the longest wins. The time
+does not depend on how many terms there are.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar, Final
+
+from ahocorasick_rs import AhoCorasick
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
-_WORD: Final = re.compile(r"\w+")
+#: Scripts without blanks between words: Han, Kana, Thai, Lao, Khmer, Burmese, Tibetan.
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
+)
+
+
+class _Folding(dict[int, str]):
+    """What each character is compared as: its base letters in small, without accents. Filled as
+    characters are met; `odd` are those that are not compared as one character."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.odd: set[str] = set()
+
+    def __missing__(self, point: int) -> str:
+        char = chr(point)
+        bare = "".join(c for c in unicodedata.normalize("NFD", char) if not _is_accent(c))
+        bare = unicodedata.normalize("NFC", bare).casefold()
+        bare = "".join(c for c in unicodedata.normalize("NFD", bare) if not _is_accent(c))
+        folded = unicodedata.normalize("NFC", bare)
+        if len(folded) != 1:
+            self.odd.add(char)
+        self[point] = folded
+        return folded
+
+
+def _is_accent(char: str) -> bool:
+    """An accent of a letter; the vowels of scripts that write them as marks are none."""
+    return 0x300 <= ord(char) <= 0x36F
+
+
+_FOLDING: Final = _Folding()
 
 
 class TermRule(Rule):
@@ -26,54 +60,52 @@ class TermRule(Rule):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        #: By first word; terms that begin with a sign are searched for one by one.
-        self._by_word: dict[str, list[str]] = defaultdict(list)
-        self._other: list[str] = []
-        forms = {
-            unicodedata.normalize(form, term).lower()
-            for term in policy.terms
-            for form in ("NFC", "NFD")
-        }
-        for term in sorted(forms, key=lambda t: (-len(t), t)):
-            word = _WORD.match(term)
-            if word is None:
-                self._other.append(term)
-            else:
-                self._by_word[word.group()].append(term)
+        folded = {term.translate(_FOLDING) for term in policy.terms}
+        self._terms = tuple(sorted(term for term in folded if term.strip()))
+        self._search = AhoCorasick(self._terms) if self._terms else None
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(
-            literals=tuple(
-                term for terms in (*self._by_word.values(), self._other) for term in terms
-            )
-        )
+        return Triggers(literals=self._terms, foreign=bool(self._terms))
 
     def spans(self, source: Source) -> Iterator[Span]:
-        """Yield the longest term at every word."""
-        if self._by_word:
-            for word in _WORD.finditer(source.folded):
-                for term in self._by_word.get(word.group(), ()):
-                    if self._is_here(source.folded, word.start(), term):
-                        yield self._span(word.start(), term)
-                        break
-        for term in self._other:
-            at = source.folded.find(term)
-            while at >= 0:
-                if self._is_here(source.folded, at, term):
-                    yield self._span(at, term)
-                at = source.folded.find(term, at + 1)
+        """Yield the longest term at every place."""
+        if self._search is None:
+            return
+        folded, places = _folded(source.text)
+        longest: dict[int, int] = {}
+        for _, start, end in self._search.find_matches_as_indexes(folded, overlapping=True):
+            if end > longest.get(start, 0) and _is_apart(folded, start, end):
+                longest[start] = end
+        done = 0
+        for start in sorted(longest):
+            if start < done:
+                continue
+            done = longest[start]
+            first, last = (start, done) if places is None else (places[start], places[done])
+            yield Span(first, last, "TERM", 1.0, "terms")
 
-    def _is_here(self, text: str, at: int, term: str) -> bool:
-        if not text.startswith(term, at):
-            return False
-        return not (
-            _joins(text[at - 1 : at], term[0])
-            or _joins(text[at + len(term) : at + len(term) + 1], term[-1])
-        )
 
-    def _span(self, at: int, term: str) -> Span:
-        return Span(at, at + len(term), "TERM", 1.0, "terms")
+def _folded(text: str) -> tuple[str, list[int] | None]:
+    """The text as it is compared, and where each of its characters begins in `text`; None where
+    every one stands at the same place."""
+    if text.isascii():
+        return text.lower(), None
+    folded = text.translate(_FOLDING)
+    if len(folded) == len(text) and not any(char in text for char in _FOLDING.odd):
+        return folded, None
+    places: list[int] = []
+    for at, char in enumerate(text):
+        places += [at] * len(_FOLDING[ord(char)])
+    places.append(len(text))
+    return folded, places
+
+
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Whether what is found is a word, or words, of its own."""
+    return not (
+        _joins(text[start - 1 : start], text[start]) or _joins(text[end : end + 1], text[end - 1])
+    )
 
 
 def _joins(neighbor: str, edge: str) -> bool:
@@ -82,4 +114,6 @@ def _joins(neighbor: str, edge: str) -> bool:
         return False
     if unicodedata.combining(neighbor):
         return True
+    if _UNSPACED.match(edge) or _UNSPACED.match(neighbor):
+        return False
     return (edge.isalnum() or edge == "_") and (neighbor.isalnum() or neighbor == "_")
