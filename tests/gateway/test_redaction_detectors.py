@@ -265,7 +265,7 @@ LEFT_ALONE = [
     "version = '1.2.3.4'",
     "pkg==1.2.3.4",
     "1.3.6.1.4.1.311",
-    "81.2.69.0/24",
+    "81.2.0.0/16",
     "token = get_token()",
     "token = self.get_token(request)",
     'password = os.environ["DB_PASSWORD"]',

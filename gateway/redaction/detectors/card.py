@@ -107,6 +107,9 @@ def _in_run(
     groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, start, end)]
     if sum(last - first for first, last in groups) < _SHORTEST:
         return
+    if len(groups) >= _SHORTEST_SPACED and all(last - first == 1 for first, last in groups):
+        yield from _spaced(text, start, groups[-1][1])
+        return
     named: bool | None = None
     first = 0
     while first < len(groups):
@@ -139,7 +142,16 @@ def _in_run(
         first = found + 1
 
 
+def _spaced(text: str, start: int, end: int) -> Iterator[Span]:
+    """`4 5 3 9 …`: a row of digits is only a card's when it is all of the row."""
+    digits = "".join(_GROUP.findall(text, start, end))
+    if is_card(digits) and (len(set(digits)) >= _SPACED_KINDS or _is_named(text, start)):
+        yield Span(start, end, "CARD", 0.9, "card-spaced")
+
+
 _GROUP: Final = re.compile(r"\d+")
+_SHORTEST_SPACED: Final = 14
+_SPACED_KINDS: Final = 5
 
 
 #: With such a word before it, a number needs no known issuer.

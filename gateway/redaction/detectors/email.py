@@ -34,6 +34,11 @@ _QUOTED_TWICE: Final = re.compile(r"(?P<quote>\\\"|\"\")[^\"\\\r\n]{1,62}(?P=quo
 
 #: The sign between what may end a mailbox's name and what may begin a host's.
 _AT: Final = re.compile(r"@(?<=[\w!#$%&'*+/=?^`{|}~\"-]@)(?=[\w\-]{1,63}+\.|\[)")
+#: The same as mail is sent; without its sign only a well-known top level tells it from a sum.
+_QUOTED_AT: Final = re.compile(
+    r"=40(?<=[A-Za-z0-9_+\-]=40)(?=(?:[A-Za-z0-9\-]{1,63}\.){1,4}"
+    r"(?:com|org|net|edu|gov|eu|de|fr|es|it|nl|pl|gr|uk|io|info)(?![\w(]))"
+)
 _PERCENT_AT: Final = re.compile(r"%40(?<=[\w!#$%&'*+/=?^`{|}~\"-]%40)(?=[\w\-]{1,63}+\.|\[)")
 
 #: File endings that are no top-level domain but look like one behind an `@` (`logo@2x.png`).
@@ -91,7 +96,7 @@ class EmailRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(literals=("@", "%40", *_SPELLED_SIGNS))
+        return Triggers(literals=("@", "%40", "=40", *_SPELLED_SIGNS))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look left and right of every `@`, also where a URL wrote it `%40`."""
@@ -99,6 +104,7 @@ class EmailRule(Rule):
         text = source.text
         marks = [_AT] if "@" in text else []
         marks += [_PERCENT_AT] if "%40" in text else []
+        marks += [_QUOTED_AT] if "=40" in text else []
         for mark in marks:
             for found in mark.finditer(text):
                 span = self._around(text, found.start(), found.end())

@@ -220,8 +220,13 @@ _DOCUMENTATION: Final = tuple(
 _PREFIX_LENGTH: Final = re.compile(r"/(\d{1,3})(?!\d)")
 
 
+_SMALL_4: Final = 24
+_SMALL_6: Final = 48
+
+
 def _is_network(text: str, start: int, end: int) -> bool:
-    """`198.51.100.0/24` names a network and no machine in it."""
+    """`8.0.0.0/8` names a network and no machine in it; one as small as `93.184.216.0/24` is
+    somebody's, as an address is."""
     length = _PREFIX_LENGTH.match(text, end)
     if length is None:
         return False
@@ -229,7 +234,7 @@ def _is_network(text: str, start: int, end: int) -> bool:
         network = ipaddress.ip_network(text[start:end] + length.group())
     except ValueError:  # host bits are set, or the length is none
         return False
-    return network.num_addresses > 1
+    return network.prefixlen < (_SMALL_4 if network.version == 4 else _SMALL_6)
 
 
 def _is_version(text: str, match: re.Match[str], judged: dict[tuple[str, str], bool]) -> bool:

@@ -149,6 +149,8 @@ _CREDIT: Final = re.compile(
     r"^[ \t]*(?:#|//|;;|\*|__author__|dnl |%)[^\n]*\Z|\b(?:by|from|to|and|thanks|author)[ \t]+\Z",
     re.IGNORECASE | re.MULTILINE,
 )
+#: A commit's trailer in a comment, a patch or a quotation: `# Signed-off-by: …`.
+_TRAILED: Final = re.compile(r"(?:\b[A-Za-z]{2,20}(?:-[a-z]{2,12}){0,2}-by|\bCc):[ \t]{0,8}\Z")
 _MAILED: Final = re.compile(
     r"(?:author|committer|commit|tagger|[\w-]{3,20}-by|from|to|b?cc|sender|reply-to|maintainer|"
     r"contact|uploaders?|"
@@ -574,7 +576,7 @@ def _before(text: str, end: int) -> tuple[int, int] | None:
         return (start, stop) if _is_name(text[start:stop], Place.ROLE, beside="") else None
     for sign in _BEFORE_NAME.finditer(text, floor, stop):
         start = sign.end()
-    if _CREDIT.search(text, floor, start):
+    if _CREDIT.search(text, floor, start) and not _TRAILED.search(text, floor, start):
         return None  # whoever wrote a piece of code says so in it
     while start < stop and text[start] in " \t":
         start += 1

@@ -165,6 +165,8 @@ def _score(text: str, run: re.Match[str], words: _Words) -> float:
         return 0.0
     if plus == "+":
         return 0.8 if _international(digits, written) else 0.0
+    if _LINK.search(text, max(0, run.start() - _LINK_REACH), run.start()):
+        return 0.8 if _international(digits, written) or len(digits) >= _FEWEST_ABROAD else 0.0
     if _joined(text, run) or (text[run.start() - 1 : run.start()] in _MARKS and not _shaped(run)):
         return 0.0
     if plus and _is_valid(digits):
@@ -188,6 +190,14 @@ def _score(text: str, run: re.Match[str], words: _Words) -> float:
         return 0.6
     return _by_context(text, run, written, digits, words)
 
+
+#: Addresses that call or write to a number.
+_LINK: Final = re.compile(
+    r"(?:\bwa\.me/|whatsapp\.com/send/?\?phone=|\b(?:tel|sms|smsto|callto|facetime|viber|sip):(?://)?"
+    r"|viber://\w{1,8}\?number=|\bt\.me/\+|signal\.me/#p/)(?:%2B|\+)?\Z",
+    re.IGNORECASE,
+)
+_LINK_REACH: Final = 32
 
 #: Sweden writes as few as `08-18 73 36`.
 _SHORT_TRUNK: Final = re.compile(r"0\d{1,2}[ \-]\d{2,3} \d\d(?: \d\d)?")
