@@ -23,6 +23,7 @@ import yaml
 from presidio_analyzer import EntityRecognizer
 
 from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.presidio import import_whole
 from gateway.redaction.spans import Span
 
 GROUP: Final = "choragos.recognizers"
@@ -113,12 +114,11 @@ def kind_of(entity: str) -> str:
 
 def load_own(policy: Policy) -> list[OwnRecognizer]:
     """Make every recognizer an operator added. Raises PolicyError."""
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    if policy.recognizers or points or policy.recognizers_file is not None:
+        import_whole()  # they import modules of Presidio in an order of their own
     made = [_named(name, policy) for name in policy.recognizers]
-    made += [
-        _installed(point)
-        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
-        if point.value not in policy.recognizers
-    ]
+    made += [_installed(point) for point in points if point.value not in policy.recognizers]
     if policy.recognizers_file is not None:
         made += _from_file(policy.recognizers_file, policy)
     if made:

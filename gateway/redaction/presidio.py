@@ -3,8 +3,8 @@
 Importing `presidio_analyzer` imports spaCy, half a second and 60 MB for each worker, while our own
 rules need two small classes of it. `import_lightly` puts a package into place that gives out these
 and becomes the whole package when anything else is asked of it. Invariant: every class is the one
-the whole package has. Called by `worker` before the rules are imported, never where an operator's
-recognizers are in use.
+the whole package has. Called by `worker` and `inspecting` before the rules are imported; `plugins`
+and `ner` make the package whole before anything else imports parts of it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def import_lightly() -> None:
 
 
 def import_whole() -> None:
-    """Make the package whole, before a library imports modules of it in an order of its own: spaCy
-    does as it loads a model, because the package registers a part of a pipeline."""
+    """Make the package whole, before anything imports modules of it in an order of its own: spaCy
+    does as it loads a model, because the package registers a part of a pipeline; operators'
+    recognizers may, and the package's own loader of them."""
     package = importlib.import_module(_NAME)
     _ = package.PatternRecognizer
