@@ -8,13 +8,14 @@ structure, or `ScanRefused`. Runs in the worker processes (`worker`); tests call
 from __future__ import annotations
 
 import importlib
+import json
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.redaction.encoding import decode_body
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import Policy
+from gateway.redaction.policy import Action, Policy
 from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
 from gateway.redaction.vouching import vouched_by
@@ -22,6 +23,14 @@ from gateway.wire.schema import Reading
 from gateway.wire.walk import Scanner as TextScanner
 
 WIRE_PACKAGE: Final = "gateway.wire"
+#: The request every worker is tried with, the value in it, and the score rules give such a value.
+_TRIAL_WIRE: Final = "anthropic.messages"
+_TRIAL_VALUE: Final = "trial.request@warm-up.example"
+_TRIAL_SCORE: Final = 0.9
+
+
+class TrialFailed(Exception):
+    """The scanner does not do its work; the text says what became of its first request."""
 
 
 class Scanner:
@@ -48,13 +57,37 @@ class Scanner:
         self._finder = finder
 
     def warm(self) -> None:
-        """Run every rule once, so that the first call does not pay for tables read on first use."""
+        """Run every rule once, so that the first call does not pay for tables read on first use,
+        and one whole request: a worker that takes calls has shown that it protects them.
+
+        Raises TrialFailed.
+        """
         self._finder.find(
             "mail a.b@c.example, tel +44 20 7946 0958 or 020 7946 0958, 4242 4242 4242 4242, "
             "GB82WEST12345698765432, 8.8.8.8, password = 'x1y2z3', 078-05-1120\n"
             "I met Maria Lopez yesterday. Anna, 0698765432; 601 123 456; DE136695976, 2 Mill Road\n"
             "id number 44051401458, dob 1980-01-02, VAT 136695976"
         )
+        self._try_request()
+
+    def _try_request(self) -> None:
+        """Scan one request with an e-mail address in it, and look for the address."""
+        message = {"role": "user", "content": f"Write to {_TRIAL_VALUE} about it."}
+        document = {"model": "claude-trial-1", "max_tokens": 1, "messages": [message]}
+        job = ScanJob(_TRIAL_WIRE, json.dumps(document).encode(), content_type="application/json")
+        action = self._policy.rule("EMAIL").action
+        try:
+            result = self.run(job)
+        except ScanRefused as refused:
+            if refused.code == "policy_refused" and action is Action.REFUSE:
+                return
+            raise TrialFailed(f"its first request failed. {refused.sentence}") from None
+        if self._policy.overlooks("EMAIL", _TRIAL_SCORE, _TRIAL_VALUE):
+            return
+        if _TRIAL_VALUE.encode() in result.body:
+            raise TrialFailed("its first request would have been forwarded with a value in it.")
+        if action is Action.TOKEN and not any(t.encode() in result.body for t in result.marks):
+            raise TrialFailed("its first request would have been forwarded without its token.")
 
     def run(self, job: ScanJob) -> ScanResult:
         """Scan one call. Raises ScanRefused for everything that must not be forwarded."""

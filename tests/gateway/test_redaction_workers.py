@@ -38,6 +38,8 @@ class Plain:
         if doc.get("bad"): raise Refused("unknown_block", "There is a block nobody knows.")
         if doc.get("boom"): raise KeyError(doc["boom"])
         doc["texts"] = [redactor.text(t) for t in doc.get("texts", [])]
+        for message in doc.get("messages", []):
+            message["content"] = redactor.text(message["content"])
         return RedactedBody(
             json.dumps(doc, separators=(",", ":")).encode(), "application/json",
             doc.get("model", ""), bool(doc.get("stream")),
@@ -251,6 +253,31 @@ async def test_a_pool_that_cannot_start_says_why(wire_package: str) -> None:
         assert "no_such_module:Thing" in refused.value.sentence
         assert not pool.ready
         assert pool.failure == refused.value.sentence
+    finally:
+        await pool.stop()
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (('doc.get("boom")', "True"), "could not be scanned (KeyError)"),
+        (("redactor.text(message", "str(message"), "would have been forwarded with a value in it"),
+        (('redactor.text(message["content"])', "''"), "forwarded without its token"),
+    ],
+)
+async def test_a_worker_that_does_not_protect_a_first_request_takes_no_calls(
+    wire_package: str, tmp_path: Path, broken: tuple[str, str], said: str
+) -> None:
+    (tmp_path / "fakewire" / "__init__.py").write_text(WIRE.replace(*broken))
+    pool = ScanPool(load_policy(), KEY, 1, wire_package=wire_package)
+    await pool.start()
+    try:
+        with pytest.raises(ScanRefused) as refused:
+            await asyncio.wait_for(pool.run(job("x")), 60)
+        assert said in refused.value.sentence
+        assert refused.value.sentence.startswith("The scanner cannot start: its first request")
+        assert "trial.request" not in refused.value.sentence
+        assert not pool.ready
     finally:
         await pool.stop()
 
