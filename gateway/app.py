@@ -314,7 +314,7 @@ async def _open(
     )
     await asyncio.to_thread(vault.open)
     stack.callback(vault.close)
-    token_key = await asyncio.to_thread(read_or_make_key, settings.keys_dir / "token.key")
+    token_key = await asyncio.to_thread(read_or_make_key, settings.token_key_file)
     pool = ScanPool(policy, token_key, settings.scan_workers)
     await pool.start()
     stack.push_async_callback(pool.stop)

@@ -222,7 +222,7 @@ def _key_and_vault(settings: Settings, policy: Policy) -> tuple[bytes, Vault]:
     try:
         private_dir(settings.home)
         private_dir(settings.keys_dir)
-        key = read_or_make_key(settings.keys_dir / "token.key")
+        key = read_or_make_key(settings.token_key_file)
         vault.open()
     except (KeyFileError, VaultError, UnsafeDirectory) as wrong:
         raise InspectError(str(wrong)) from wrong

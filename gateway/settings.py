@@ -116,6 +116,8 @@ class Settings(BaseSettings):
     audit_log_path: UserPath | None = None
     vault_path: UserPath | None = None
     vault_keyfile: UserPath | None = None
+    #: Gateways that share a vault share this too: tokens are made with it.
+    token_keyfile: UserPath | None = None
     #: Program and arguments that print the vault's key; no shell reads them.
     vault_key_command: CommandLine = []
     auto_reveal: Flag = True
@@ -203,6 +205,11 @@ class Settings(BaseSettings):
     def vault_key_file(self) -> Path:
         """The file of the key that seals the vault."""
         return self.vault_keyfile or self.keys_dir / "vault.key"
+
+    @property
+    def token_key_file(self) -> Path:
+        """The file of the key that tokens are made with."""
+        return self.token_keyfile or self.keys_dir / "token.key"
 
     @property
     def pid_file(self) -> Path:

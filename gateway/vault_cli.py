@@ -139,6 +139,7 @@ def doctor(config: Config = None) -> None:
     lines = [
         ("policy", f"{policy.id} {policy.version} ({source}), digest {policy.digest[:16]}"),
         ("scope", f"tokens by {policy.scope}, restored to the role that sent the value"),
+        ("token key", _token_key_line(settings)),
         *_vault_lines(settings, policy),
     ]
     troubles = list(_troubles(settings, policy))
@@ -147,6 +148,13 @@ def doctor(config: Config = None) -> None:
     for trouble in troubles:
         print(f"warning: {trouble}")
     raise typer.Exit(1 if troubles else 0)
+
+
+def _token_key_line(settings: Settings) -> str:
+    line = f"{settings.token_key_file} ({_file_facts(settings.token_key_file)})"
+    if settings.vault_path is not None and settings.token_keyfile is None:
+        line += "; gateways that share the vault need the same token_keyfile for the same tokens"
+    return line
 
 
 def _vault_lines(settings: Settings, policy: Policy) -> Iterator[tuple[str, str]]:
@@ -178,7 +186,7 @@ def _troubles(settings: Settings, policy: Policy) -> Iterator[str]:
     from gateway.redaction.keyfile import KeyPlace
     from gateway.redaction.policy import VaultMode
 
-    files = [settings.keys_dir / "token.key"]
+    files = [settings.token_key_file]
     if policy.vault is VaultMode.ON:
         keys = _keys(settings)
         if keys.place is KeyPlace.FILE:

@@ -133,6 +133,26 @@ def test_the_doctor_looks_and_changes_nothing(
     assert "nothing is ever restored" in capsys.readouterr().out
 
 
+def test_the_doctor_names_the_key_of_tokens_and_what_gateways_must_share(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert f"token key  {home / 'keys' / 'token.key'} (made at the first start)" in told
+    assert "need the same token_keyfile" not in told
+    monkeypatch.setenv("SPHRAGIS_VAULT_PATH", str(home / "shared.db"))
+    assert run(["doctor"]) == 0
+    assert "need the same token_keyfile" in capsys.readouterr().out
+    shared = home / "shared.key"
+    shared.write_bytes(b"k" * 32)
+    shared.chmod(0o644)
+    monkeypatch.setenv("SPHRAGIS_TOKEN_KEYFILE", str(shared))
+    assert run(["doctor"]) == 1
+    told = capsys.readouterr().out
+    assert f"warning: {shared} is open to other users" in told
+    assert "need the same token_keyfile" not in told
+
+
 def test_a_key_command_is_a_list_or_a_text_that_no_shell_reads(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
