@@ -2,10 +2,11 @@
 text in the same run: `make quality`.
 
 Recall, precision and F2 for every kind on the development sets of `../shared/data/redaction`, and
-hits per MB of clean code (the standard library, and the JavaScript of any npm package present).
+hits per MB of clean code (the standard library, and the JavaScript of any npm package present),
+by the rules alone and with a language model, each judged on the text it read.
 A gold value is found when 70 % of its characters are covered by finds of its kind; a find is right
-when it overlaps a gold value of its kind. Nothing here reaches for the network. Exits 0 also when
-the sets are absent, and says so.
+when it overlaps a gold value of its kind. Nothing here reaches for the network. Without
+the sets only clean code is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import sysconfig
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -44,10 +45,9 @@ BARS: Final = {
     "SECRET, prefixed": (0.97, 0.98), "SECRET, keys": (0.85, 0.98),
     "SECRET, passwords": (0.75, 0.98),
 }  # fmt: skip
-#: Hits per MB of clean code that are allowed.
-CLEAN_BARS: Final = {
-    "secrets": 0.3, "phone, card, SSN, IBAN": 0.5, "IP": 3.0, "names": 10.0,
-}  # fmt: skip
+#: Hits per MB of clean code that are allowed, in any language or by language.
+CLEAN_BARS: Final = {"secrets": 0.3, "phone, card, SSN, IBAN": 0.5, "IP": 3.0}
+CLEAN_NAMES: Final = {"python": 10.0, "javascript": 5.0}
 _GROUPS: Final = {
     "secrets": SECRETS,
     "phone, card, SSN, IBAN": frozenset({"PHONE", "CARD", "SSN", "IBAN"}),
@@ -240,13 +240,11 @@ def per_megabyte(finder: Finder, texts: Iterable[str]) -> tuple[dict[str, float]
 def main() -> None:
     """Print the tables."""
     console = Console(width=130)
-    if not SETS.is_dir():
-        console.print(
-            f"The development sets are not part of this checkout ({SETS.name}): no table."
-        )
-        return
     own, other, model = ours(Detector(load_policy())), stock(), with_names()
-    quality_table(console, own, other, model)
+    if SETS.is_dir():
+        quality_table(console, own, other, model)
+    else:
+        console.print("The development sets are not beside this checkout: clean code only.")
     clean_table(console, own, other, model)
     if model is None:
         console.print("No language model is installed: names by rules only.")
@@ -269,7 +267,7 @@ def quality_table(console: Console, own: Finder, other: Finder, model: Finder | 
                 continue
             bar = BARS.get("NAME" if by_model else kind)
             passed = bar and score.recall >= bar[0] and score.precision >= bar[1]
-            judged = bar is not None and not (kind == "NAME" and model is not None)
+            marked = bar is not None and (kind != "NAME" or by_model)
             peer = theirs.by_kind.get(kind)
             table.add_row(
                 name.partition(".")[0],
@@ -278,8 +276,8 @@ def quality_table(console: Console, own: Finder, other: Finder, model: Finder | 
                 f"{score.recall:.3f}",
                 f"{score.precision:.3f}",
                 f"{score.f2:.3f}",
-                f"{bar[0]:.2f} / {bar[1]:.2f}" if bar and judged else "",
-                ("[green]pass" if passed else "[red]FAIL") if judged else "",
+                f"{bar[0]:.2f} / {bar[1]:.2f}" if bar and marked else "",
+                ("[green]pass" if passed else "[red]FAIL") if marked else "",
                 f"{peer.recall:.2f} / {peer.precision:.2f} / {peer.f2:.2f}"
                 if peer and peer.finds
                 else "-",
@@ -289,39 +287,54 @@ def quality_table(console: Console, own: Finder, other: Finder, model: Finder | 
 
 
 def clean_table(console: Console, own: Finder, other: Finder, model: Finder | None) -> None:
-    """Hits per MB of clean code, by language and kind."""
+    """Hits per MB of clean code, by language and kind; the rules with a model read less of it, and
+    the rules alone that part too."""
     table = Table(
-        "code", "kind", "ours per MB", "bar", "", "with a model", "ours, same text",
-        "stock, same text",
-        title="hits on clean code",
+        "code", "kind", "bar", "rules", "", "rules, same text", "with a model", "",
+        "rules, first part", "stock, first part",
+        title="hits per MB of clean code",
     )  # fmt: skip
     few, some = clean_texts(STOCK_BYTES), clean_texts(MODEL_BYTES)
     for language, texts in clean_texts(CLEAN_BYTES).items():
         started = time.process_time()
         counts, size = per_megabyte(own, texts)
         took = time.process_time() - started
-        same, _ = per_megabyte(own, few[language])
+        first, _ = per_megabyte(own, few[language])
         theirs, _ = per_megabyte(other, few[language])
-        modeled = per_megabyte(model, some[language])[0] if model is not None else None
+        beside, modeled = None, None
+        if model is not None:
+            beside, _ = per_megabyte(own, some[language])
+            modeled, _ = per_megabyte(model, some[language])
         for label, kinds in _GROUPS.items():
-            value = sum(counts[kind] for kind in kinds)
-            bar = CLEAN_BARS[label]
+            bar = CLEAN_NAMES[language] if label == "names" else CLEAN_BARS[label]
             table.add_row(
-                language, label, f"{value:.2f}", f"{bar:.1f}",
-                "[green]pass" if value <= bar else "[red]FAIL",
-                "-" if modeled is None else f"{sum(modeled[kind] for kind in kinds):.2f}",
-                f"{sum(same[kind] for kind in kinds):.2f}",
-                "-" if label in ("secrets", "names") else f"{sum(theirs[k] for k in kinds):.2f}",
+                language, label, f"{bar:.1f}", *judged(counts, kinds, bar),
+                *judged(beside, kinds, bar)[:1], *judged(modeled, kinds, bar),
+                f"{total(first, kinds):.2f}",
+                "-" if label in ("secrets", "names") else f"{total(theirs, kinds):.2f}",
             )  # fmt: skip
         known = {kind for kinds in _GROUPS.values() for kind in kinds}
         for kind in sorted(set(counts) - known):
             table.add_row(
-                language, kind, f"{counts[kind]:.2f}", "", "", "", f"{same[kind]:.2f}",
+                language, kind, "", f"{counts[kind]:.2f}", "", "", "", "", f"{first[kind]:.2f}",
                 f"{theirs[kind]:.2f}" if kind in theirs else "-",
             )  # fmt: skip
         table.add_row(language, f"({size:.1f} MB at {size / took:.1f} MB/s)")
         table.add_section()
     console.print(table)
+
+
+def total(counts: Mapping[str, float], kinds: Iterable[str]) -> float:
+    """Hits of all `kinds` together."""
+    return sum(counts.get(kind, 0.0) for kind in kinds)
+
+
+def judged(counts: Mapping[str, float] | None, kinds: Iterable[str], bar: float) -> tuple[str, str]:
+    """The figure of a group and its mark; nothing was measured where `counts` is None."""
+    if counts is None:
+        return "-", ""
+    value = total(counts, kinds)
+    return f"{value:.2f}", "[green]pass" if value <= bar else "[red]FAIL"
 
 
 if __name__ == "__main__":
