@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -52,7 +53,7 @@ def show_all() -> None:
 
 
 def _table(title: str, rows: Iterable[Row]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("what", ratio=1)
     for name in ("value", "bar", ""):
         table.add_column(name, justify="right", no_wrap=True)
@@ -61,9 +62,7 @@ def _table(title: str, rows: Iterable[Row]) -> Table:
         sign = "" if row.bar is None else ("≥ " if row.least else "≤ ")
         mark = {None: "", True: "[green]ok[/]", False: "[red]FAIL[/]"}[row.holds]
         bar = "" if row.bar is None else f"{sign}{_figure(row.bar)} {row.unit}"
-        table.add_row(
-            row.what.replace("[", "\\["), f"{_figure(row.value)} {row.unit}", bar, mark, row.beside
-        )
+        table.add_row(escape(row.what), f"{_figure(row.value)} {row.unit}", bar, mark, row.beside)
     return table
 
 

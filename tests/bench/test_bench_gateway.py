@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,9 @@ from aiohttp import web
 from bench_peers import family, memory_mb
 from bench_table import Row, show
 from coding_session import bodies
-from gateway_harness import Gateway, Provider, Seen, running
+from gateway_harness import Gateway, Provider, Seen, answer_by_rule, begin_stream, running
+
+from gateway.offline import message_events, plan_answer
 
 pytestmark = pytest.mark.bench
 
@@ -29,6 +33,10 @@ OWN_LIMIT_MS = 50.0
 
 #: Bar for the loop's lag with four sessions, 99th percentile, in ms.
 LAG_LIMIT_MS = 10.0
+#: Events by which a streamed text may come later than the provider sent it.
+EVENTS_LATE = 1.0
+FIRST_TEXT = re.compile(rb'"text_delta", ?"text": ?"[^"]|"text": ?"[^"]+", ?"type": ?"text_delta"')
+STREAMS = 20
 #: All copies of a large body in all processes at once, as a multiple of the body.
 LARGE_LIMIT = 12.0
 
@@ -129,6 +137,61 @@ async def test_what_the_gateway_adds_to_a_call(gateway: Gateway, provider: Provi
                 Row(f"the same again, {size:,} bytes", figures[2] - figures[0], "ms"),
             )
     show("added to one call, p50", rows)
+
+
+async def test_when_the_first_streamed_text_arrives(gateway: Gateway, provider: Provider) -> None:
+    """The provider sends one more event only when the last one had time to arrive; counted are the
+    events it had sent beyond the one with the first text when the client saw a text."""
+    late: list[float] = []
+    for text in ("Done", "Write to [EMAIL_", "[", "see https://example.com/a?b=c"):
+        for _ in range(STREAMS // 4):
+            late.append(await events_late(gateway, provider, text))
+    provider.seen.clear()
+    provider.script = answer_by_rule
+    beside = f"{len(late)} streams, mean {sum(late) / len(late):.2f}"
+    show(
+        "first streamed text, beyond the provider's own",
+        (Row("events late, worst", max(late), "events", EVENTS_LATE, beside=beside),),
+    )
+
+
+async def events_late(gateway: Gateway, provider: Provider, text: str) -> float:
+    """Events sent after the first with a text, until the client had a text."""
+    sent, arrived = 0, threading.Event()
+
+    async def pieces(request: web.Request, seen: Seen) -> web.StreamResponse:
+        nonlocal sent
+        response = await begin_stream(request)
+        for event in message_events(plan_answer(seen.document), "msg_1"):
+            if b"text_delta" in event:
+                break
+            await response.write(event)
+        for number in range(12):
+            delta = {"type": "text_delta", "text": text if not number else f" word {number}"}
+            data = {"type": "content_block_delta", "index": 0, "delta": delta}
+            await response.write(
+                f"event: content_block_delta\ndata: {json.dumps(data)}\n\n".encode()
+            )
+            sent += 1
+            if await asyncio.to_thread(arrived.wait, 0.1):
+                break
+        return response
+
+    provider.script = pieces
+    raw = {"model": "m", "max_tokens": 9, "stream": True}
+    raw["messages"] = [{"role": "user", "content": "go on"}]
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{gateway.url}/v1/messages", json=raw) as answer,
+    ):
+        got = b""
+        async for chunk in answer.content.iter_any():
+            got += chunk
+            if FIRST_TEXT.search(got):
+                count = sent
+                arrived.set()
+                return float(count - 1)
+    raise AssertionError("no text arrived")
 
 
 async def test_health_while_sixteen_large_bodies_are_scanned(
