@@ -37,6 +37,15 @@ UNREACHABLE = re.compile(
 )
 
 
+#: Why the registry was not reached, once one client could not be had; the others need not try.
+_out_of_reach: list[str] = []
+
+
+def _skip(reason: str) -> None:
+    _out_of_reach.append(reason)
+    pytest.skip(reason)
+
+
 def cache_dir() -> Path:
     """A place outside the repository and, where possible, outside the temp dir (codex warns)."""
     for base in (os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache", tempfile.gettempdir()):
@@ -65,6 +74,8 @@ def install_client(name: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists():
             return program
+        if _out_of_reach:
+            pytest.skip(_out_of_reach[0])
         staging = cache_dir() / f"{name}-{uuid.uuid4().hex}"
         try:
             done = subprocess.run(
@@ -74,6 +85,8 @@ def install_client(name: str) -> Path:
                     "--no-audit",
                     "--no-fund",
                     "--no-save",
+                    "--fetch-retries=1",
+                    "--fetch-timeout=30000",
                     "--prefix",
                     str(staging),
                     f"{package}@{version}",
@@ -81,17 +94,17 @@ def install_client(name: str) -> Path:
                 check=False,
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=150,
             )
             if done.returncode != 0:
                 if UNREACHABLE.search(done.stderr):
                     reason = done.stderr.strip().splitlines()
-                    pytest.skip(f"the npm registry cannot be reached: {reason[0][:200]}")
+                    _skip(f"the npm registry cannot be reached: {reason[0][:200]}")
                 pytest.fail(f"npm could not install {package}@{version}:\n{done.stderr[-2000:]}")
             shutil.rmtree(place, ignore_errors=True)
             staging.rename(place)
         except subprocess.TimeoutExpired:
-            pytest.skip("the npm registry did not answer within 300 s")
+            _skip("the npm registry did not answer within 150 s")
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return program
