@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar, Final
 
-from ahocorasick_rs import AhoCorasick, MatchKind
+from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import words
@@ -263,7 +263,9 @@ class AddressRule(Rule):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self._words = list(_WORDS)
-        self._search = AhoCorasick(self._words, matchkind=MatchKind.Standard)
+        self._search = AhoCorasick(
+            self._words, matchkind=MatchKind.Standard, implementation=Implementation.DFA
+        )
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gateway.redaction.detectors.base import HIDDEN, Source
@@ -118,6 +119,12 @@ _BARE: Final = re.compile(
     r"(?:[({][ \t]{0,2}|[: ]{0,3}(?:String )?by lazy \{[ \t]{0,2})"
     r"(?P<quote>\")(?=[^\"\n]{1,256}\"[ \t]{0,2}[)}])"
 )
+#: Behind a name, what may reach further than the stretch that is judged.
+_MAY_GO_ON: Final = re.compile(
+    r"[\"']?[,:]?[ \t]{0,8}(?:\{[ \t]{0,4})?\r?\n[ \t]{0,60}(?:type|desc|sens|null)"
+    r"|\"(?:;|\r?\nContent)|[\"']?[ \t][\w:-]{1,30}=",
+    re.IGNORECASE,
+)
 _USING: Final = re.compile(r"(?:\A|(?<=\.))(?:with|using)(?=[A-Z])")
 _SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|add)_?(?=[A-Z_\w]))")
 #: `<entry key="NAME">value</entry>`
@@ -159,6 +166,11 @@ _TYPE_NAME: Final = re.compile(r"[A-Z]\w{0,8}[a-z]{3}\w*[a-z]{2}")
 _NAME_ONLY: Final = re.compile(r"[A-Za-z_$][A-Za-z_$.]*\d?", re.ASCII)
 #: Where a name and its value stand in a stretch of text, and the stretch: all that is judged.
 _Window = tuple[int, int, str]
+#: What was judged in a text so far: no secret, or the place of a name and what was found there.
+_Seen = dict[_Window, tuple[int, Span] | None]
+_MOST_SEEN: Final = 4096
+#: A value that ends so far behind its name was judged by nothing outside of the stretch.
+_SURELY_WITHIN: Final = JUDGED - 64
 
 
 class Assignments:
@@ -171,7 +183,7 @@ class Assignments:
         """Look behind every word for a secret."""
         text = source.text
         done = -1
-        seen: set[_Window] = set()
+        seen: _Seen = {}
         for at in sorted(places(source)):
             if at < done:
                 continue
@@ -186,21 +198,36 @@ class Assignments:
             named = _USING.sub("", written) if text.startswith("(", name.end()) else written
             if len(written) > NAME_MAX or not is_any_secret_name(named):
                 continue
-            span = self._value_after(text, named, start + len(written), start, seen)
+            span = self._value_once(text, named, start + len(written), start, seen)
             if span is not None:
                 done = max(done, span.end)
                 yield span
 
-    def _value_after(
-        self, text: str, name: str, end: int, start: int, seen: set[_Window]
-    ) -> Span | None:
-        """`seen`: what was judged to be no secret before in this text, where lines repeat."""
+    def _value_once(self, text: str, name: str, end: int, start: int, seen: _Seen) -> Span | None:
+        """Lines repeat, and each is judged once."""
+        if len(seen) > _MOST_SEEN:
+            seen.clear()
+        window = _window(text, start, end)
+        if window in seen:
+            known = seen[window]
+            if known is None:
+                return None
+            at, span = known
+            return replace(span, start=span.start - at + start, end=span.end - at + start)
+        span_here = self._value_after(text, name, end, start, seen)
+        if span_here is not None and span_here.end - end <= _SURELY_WITHIN:
+            seen[window] = start, span_here
+        return span_here
+
+    def _value_after(self, text: str, name: str, end: int, start: int, seen: _Seen) -> Span | None:
+        """`seen`: what was judged before in this text."""
         pair = _PAIR.match(text, end)
         form = None if pair else _FORM_FIELD.match(text, end)
         if form is not None and text.startswith('name="', start - 6):
-            if not self._judge.is_secret(name, form["value"], quoted=True):
-                return None
-            return _trimmed(text, *form.span("value"), "form")
+            span = self._form_value(text, name, form)
+            if span is None and form.end() - end <= _SURELY_WITHIN:
+                seen[_window(text, start, end)] = None
+            return span
         inside = None if pair else _inside_element(text, end, start)
         if inside is not None:
             return self._element(text, name, inside)
@@ -215,6 +242,7 @@ class Assignments:
             or _GLUE.match(text, end)
         )
         if glue is None or text.startswith(name, glue.end()) or _is_branch(text, start, glue):
+            _note_nothing(text, start, end, seen)
             return None
         groups = glue.groupdict()
         at = glue.end()
@@ -229,7 +257,7 @@ class Assignments:
             if not _is_option(text, start, name):
                 span = self._spoken(text, name, end, start)
                 if span is None:
-                    seen.add(window)
+                    seen[window] = None
                 return span
         if quote:
             found = self._quoted(text, name, at, quote, chosen=called)
@@ -240,6 +268,11 @@ class Assignments:
             start = glue.start("key")
         return self._unquoted_once(text, name, (start, at, end), groups.get("op") or " ", seen)
 
+    def _form_value(self, text: str, name: str, form: re.Match[str]) -> Span | None:
+        if not self._judge.is_secret(name, form["value"], quoted=True):
+            return None
+        return _trimmed(text, *form.span("value"), "form")
+
     def _behind_a_call(self, text: str, name: str, end: int) -> Span | None:
         """A text that is used where a variable is empty."""
         fallback = _FALLBACK.match(text, end)
@@ -248,7 +281,7 @@ class Assignments:
         return self._quoted(text, name, fallback.end(), fallback["quote"], chosen=True)
 
     def _unquoted_once(
-        self, text: str, name: str, where: tuple[int, int, int], op: str, seen: set[_Window]
+        self, text: str, name: str, where: tuple[int, int, int], op: str, seen: _Seen
     ) -> Span | None:
         """`where`: where the name starts, where the value does, and where the name ends."""
         start, at, end = where
@@ -257,7 +290,7 @@ class Assignments:
             return None
         span = self._unquoted(text, name, start, at, op) or self._behind_a_call(text, name, end)
         if span is None:
-            seen.add(window)
+            seen[window] = None
         return span
 
     def _quoted(self, text: str, name: str, at: int, quote: str, *, chosen: bool) -> Span | None:
@@ -529,6 +562,11 @@ def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
 
 def _ends_line(after: str) -> bool:
     return after in ("", "\r", "\n", " ", "#")
+
+
+def _note_nothing(text: str, start: int, end: int, seen: _Seen) -> None:
+    if not _MAY_GO_ON.match(text, end):
+        seen[_window(text, start, end)] = None
 
 
 def _window(text: str, start: int, at: int) -> _Window:

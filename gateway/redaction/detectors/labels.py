@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import islice
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick, MatchKind
+from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
 from gateway.redaction.detectors.base import HIDDEN, Source
 
@@ -105,7 +105,11 @@ class Labels:
             )
             for name in names
         ]
-        self._search = AhoCorasick(names, matchkind=MatchKind.LeftmostLongest)
+        self._search = AhoCorasick(
+            names,
+            matchkind=MatchKind.LeftmostLongest,
+            implementation=Implementation.DFA if len(names) <= _FAST_MOST else None,
+        )
 
     def find(self, source: Source) -> Iterator[Label]:
         """Yield the names in the text, from left to right."""
@@ -139,6 +143,8 @@ class Labels:
 
 
 _NAME_MOST: Final = 48
+#: So many names are searched for with the faster automaton, which takes long to build.
+_FAST_MOST: Final = 1000
 
 
 def _ends_element(text: str, start: int) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar, Final
 
-from ahocorasick_rs import AhoCorasick, MatchKind
+from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers, occurrences
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
@@ -264,7 +264,9 @@ _CUES: Final = {
 }
 #: Behind a blank or at a line's beginning only: `for` in `before` is not looked at.
 _CUE_NAMES: Final = tuple(_CUES)
-_CUE_SEARCH: Final = AhoCorasick(_CUE_NAMES, matchkind=MatchKind.LeftmostLongest)
+_CUE_SEARCH: Final = AhoCorasick(
+    _CUE_NAMES, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
+)
 _AFTER_GREETING: Final = re.compile(r"[ ]?(?:[,!:;–—-]|\.(?!\w)|\r?\n|\Z)")
 _AFTER_CLOSING: Final = re.compile(r"[,.!]?[ \t]*(?:\r?\n[ \t>]*){1,3}|,[ ]")
 _AFTER_SIGNATURE: Final = re.compile(r"[ \t]*(?:[,|(]|\r?\n|\Z)")

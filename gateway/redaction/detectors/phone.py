@@ -101,6 +101,7 @@ class PhoneRule(Rule):
         text = source.text
         done = 0
         words: _Words = {}
+        scores: _Scores = {}
         for begin in _BEGIN.finditer(text):
             if begin.start() < done:
                 continue
@@ -119,11 +120,11 @@ class PhoneRule(Rule):
             start, end = run.span()
             if end - start < _FEWEST:
                 continue
-            score = _score(text, run, words)
+            score = _score(text, run, words, scores)
             if score:
                 yield Span(start, end, "PHONE", score, "phone")
             elif end - start > _MOST and _LONG_GROUP.search(text, start, end):
-                yield from _among_neighbors(text, run, words)
+                yield from _among_neighbors(text, run, words, scores)
 
 
 #: `sin(046454286)`
@@ -134,9 +135,16 @@ _LONG_GROUP: Final = re.compile(r"\d{3}|\+")
 
 #: The last word for a phone in a stretch of text and where it ends: lines repeat.
 _Words = dict[str, tuple[str, int] | None]
+#: How sure we are of a run in a stretch of text: rows repeat. All that is looked at stands in it.
+_Scores = dict[tuple[int, int, str], float]
+_SEEN_BEFORE: Final = 128
+_SEEN_BEHIND: Final = 64
+_MOST_SCORES: Final = 4096
 
 
-def _among_neighbors(text: str, run: re.Match[str], words: _Words) -> Iterator[Span]:
+def _among_neighbors(
+    text: str, run: re.Match[str], words: _Words, scores: _Scores
+) -> Iterator[Span]:
     """A number with other numbers beside it, as in a row of columns: try it without them."""
     spaces = [i for i in range(run.start(), run.end()) if text[i] in " \u00a0"]
     start = run.start()
@@ -144,7 +152,7 @@ def _among_neighbors(text: str, run: re.Match[str], words: _Words) -> Iterator[S
         if end - start > _WIDEST:
             continue
         part = _RUN.match(text, start, end)
-        if part is not None and part.end() == end and _score(text, part, words):
+        if part is not None and part.end() == end and _score(text, part, words, scores):
             yield Span(start, end, "PHONE", 0.6, "phone")
             return
     for space in spaces:
@@ -154,8 +162,20 @@ def _among_neighbors(text: str, run: re.Match[str], words: _Words) -> Iterator[S
             return
 
 
-def _score(text: str, run: re.Match[str], words: _Words) -> float:
+def _score(text: str, run: re.Match[str], words: _Words, scores: _Scores) -> float:
     """How sure we are that this run is a phone number; 0 for not at all."""
+    start, end = run.span()
+    floor = max(0, start - _SEEN_BEFORE)
+    window = start - floor, end - start, text[floor : end + _SEEN_BEHIND]
+    score = scores.get(window)
+    if score is None:
+        if len(scores) > _MOST_SCORES:
+            scores.clear()
+        score = scores[window] = _judged(text, run, words)
+    return score
+
+
+def _judged(text: str, run: re.Match[str], words: _Words) -> float:
     written = run["rest"]
     digits = "".join(c for c in written if c.isdigit())
     if not _FEWEST <= len(digits) <= _MOST or len(set(digits)) < 3:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, Implementation
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.literals import required
@@ -59,7 +59,7 @@ def _by_literal() -> dict[str, list[Row]]:
 _ROWS_OF: Final = _by_literal()
 _LITERALS: Final = tuple(_ROWS_OF)
 _ROWS: Final = tuple(_ROWS_OF[literal] for literal in _LITERALS)
-_SEARCH: Final = AhoCorasick(_LITERALS)
+_SEARCH: Final = AhoCorasick(_LITERALS, implementation=Implementation.DFA)
 
 
 class ProviderKeyRule(Rule):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick, MatchKind
+from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
@@ -140,7 +140,11 @@ _AS: Final = re.compile(
     re.IGNORECASE,
 )
 _AS_REACH: Final = 160
-_SEARCH: Final = AhoCorasick((*_WORDS, *_PAIR_WORDS), matchkind=MatchKind.LeftmostLongest)
+_SEARCH: Final = AhoCorasick(
+    (*_WORDS, *_PAIR_WORDS),
+    matchkind=MatchKind.LeftmostLongest,
+    implementation=Implementation.DFA,
+)
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_WORDS, *_PAIR_WORDS, "PIN")
 _PIN: Final = re.compile(

@@ -51,6 +51,8 @@ _HEAD: Final = re.compile(
     r"[ ]*(?(sign)\|)[ ]*\r?"
 )
 _CELL_MORE: Final = 14
+_CELL_SIGNS: Final = ",;|\t"
+_CELL_SIGN: Final = re.compile(rf"[{_CELL_SIGNS}]")
 _SINGLE: Final = re.compile(r"\S+")
 
 
@@ -81,9 +83,11 @@ def _in_head(text: str, label: Label, heads: dict[int, bool]) -> bool:
         heads[start] = end >= 0 and _HEAD.fullmatch(text, start, end) is not None
     if not heads[start]:
         return False
+    left = max(text.rfind(sign, start, label.start) for sign in _CELL_SIGNS) + 1
+    following = _CELL_SIGN.search(text, label.start, end)
     cell = (
-        re.split(r"[,;|\t]", text[start : label.start])[-1]
-        + re.split(r"[,;|\t]", text[label.start : end], maxsplit=1)[0]
+        text[max(start, left) : label.start]
+        + (text[label.start : following.start() if following else end])
     )
     return len(cell.strip(" \"'`\r")) <= label.end - label.start + _CELL_MORE
 
