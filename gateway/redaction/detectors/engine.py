@@ -69,10 +69,14 @@ RULES: Final[tuple[type[Rule], ...]] = (
 _RAW: Final = (PrivateKeyRule, SecretRule)
 
 #: Ways of writing a character that even those rules do not know as a way of quoting.
-_CODED: Final = re.compile(
+#: In plain text every branch begins with a letter of its own, which is found many times faster.
+_CODED_PLAIN: Final = re.compile(
     r"%[2-7][0-9a-fA-F]|%0[aAdD]|&(?:#[0-9xX]|[a-zA-Z]{2,7};)|\\(?:u00|x)[2-7]|\x1b\["
     r"|\\(?:u001[bB]|x1[bB]|033|e)\[|\\u(?:00[aA][dD]|20[06]|[fF][eEfF])|quoted-printable"
-    r"|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"
+)
+_CODED: Final = re.compile(
+    _CODED_PLAIN.pattern
+    + r"|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"
     r"\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
 )
 #: A sign for a hundredth may also stand before a card's own digits: `%4012 …` is no `@12 …`.
@@ -195,7 +199,7 @@ class Detector:
         for rule in self._raw:
             if wanted & self._bits[id(rule)]:
                 yield from rule.spans(source)
-        coded = _CODED.search(text) is not None
+        coded = (_CODED_PLAIN if text.isascii() else _CODED).search(text) is not None
         yield from self._through_escapes(text, self._rules if coded else self._reading, wanted)
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)

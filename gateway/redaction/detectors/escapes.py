@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from html.entities import name2codepoint
@@ -42,6 +43,9 @@ _ESCAPE: Final = re.compile(
     # A removed or added line. A single plus before a digit may be a phone number's own.
     r"|(?P<diff>-(?<![^\n]-)(?=[\d+(])|\+(?<![^\n]\+)(?=[+(])))"
 )
+#: Where one of these can begin. Every branch begins with a letter of its own, so that `re` passes
+#: over all other characters at once.
+_SIGN: Final = re.compile(r"\x1b|\\|%|&|_(?=_{0,2}[\d+(])|_(?<=\d_)|-(?=[\d+(])|\+(?=[+(])")
 #: An accent or underline behind its letter (Unicode's form D), and what has no width: marks of
 #: direction, joiners, the soft hyphen.
 _APART: Final = (
@@ -155,7 +159,7 @@ def read_through(text: str) -> Reading | None:
     shown: list[bool] = []
     at = length = 0
     opened = -1
-    for found in escape.finditer(text):
+    for found in _escapes(text) if escape is _ESCAPE else escape.finditer(text):
         if found.lastgroup == "open":
             opened = found.end()
         elif found.lastgroup == "close":
@@ -176,6 +180,15 @@ def read_through(text: str) -> Reading | None:
         return None
     parts.append(text[at:])
     return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
+
+
+def _escapes(text: str) -> Iterator[re.Match[str]]:
+    """Yield what `_ESCAPE` finds: its many branches are tried only where one can begin."""
+    at = 0
+    for sign in _SIGN.finditer(text):
+        if sign.start() >= at and (found := _ESCAPE.match(text, sign.start())) is not None:
+            at = found.end()
+            yield found
 
 
 @cache
