@@ -419,6 +419,9 @@ def _street_before_place(text: str, match: re.Match[str], place_end: int) -> int
     """Where `Dlouhá 12` before `, 110 00 Praha` begins, a street without a word for one. A number
     of four digits is more often a year, so that the street must have a line of its own."""
     line = match["line"] is not None
+    year = len(match["code"]) == _YEAR_SIZE and match["code"] < "2100"
+    if year and not line:
+        return None
     floor = max(0, match.start() - _STREET_REACH)
     if line:
         floor = max(floor, text.rfind("\n", floor, match.start()))
@@ -426,7 +429,7 @@ def _street_before_place(text: str, match: re.Match[str], place_end: int) -> int
     if street is None or _NOT_A_STREET.search(street["street"]):
         return None
     alone = street["before"] in ("", "\n")
-    if len(match["code"]) == _YEAR_SIZE and not (alone and line) and match["code"] < "2100":
+    if year and not alone:
         return None
     if line and not alone:
         return None

@@ -69,9 +69,30 @@ _LEADS: Final = re.compile(
     r"[\"'`)}\]]{0,3}(?:[ ]?[(\[]|[ ](?:as|is)[ ](?:(?:my|the|his|her|your|a)[ ])?)\Z"
 )
 _LED_REACH: Final = 48
+#: A form may look at what stands before it.
+_LED_BESIDE: Final = 16
+_LEAD_ENDS: Final = frozenset("([ ")
 
 
-def _led(text: str, label: Label, value: Value) -> tuple[int, int] | None:
+#: What was found before a name, counted from it, for a rule and the text there: lines repeat.
+_Led = dict[tuple[str, str], tuple[int, int] | None]
+_MOST_LED: Final = 4096
+
+
+def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] | None:
+    if text[label.start - 1 : label.start] not in _LEAD_ENDS:
+        return None
+    before = value.rule, text[max(0, label.start - _LED_REACH - _LED_BESIDE) : label.start]
+    if before not in known:
+        if len(known) > _MOST_LED:
+            known.clear()
+        found = _led_here(text, label, value)
+        known[before] = found and (found[0] - label.start, found[1] - label.start)
+    span = known[before]
+    return span and (span[0] + label.start, span[1] + label.start)
+
+
+def _led_here(text: str, label: Label, value: Value) -> tuple[int, int] | None:
     floor = max(0, label.start - _LED_REACH)
     lead = _LEADS.search(text, max(floor, label.start - 12), label.start)
     if lead is None:
@@ -102,6 +123,7 @@ class LabeledRule(Rule):
         labels = [label for label in self._labels.find(source) if not _is_of_machine(text, label)]
         named: dict[str, tuple[Value, list[Label]]] = {}
         starts_known: dict[str, tuple[int, ...]] = {}
+        led: _Led = {}
         for label in labels:
             starts: tuple[int, ...] | None = None
             for value in label.values:
@@ -109,7 +131,9 @@ class LabeledRule(Rule):
                     named.setdefault(value.rule, (value, []))[1].append(label)
                 elif value.reach is Reach.NEXT:
                     starts = value_starts(text, label, starts_known) if starts is None else starts
-                    found = next(following(text, starts, value), None) or _led(text, label, value)
+                    found = next(following(text, starts, value), None) or _led(
+                        text, label, value, led
+                    )
                     if found is not None:
                         yield Span(*found, value.kind, value.score, value.rule)
         for value, its in named.values():
