@@ -62,7 +62,7 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     if "\n" not in text and "values" not in source.folded:
         return
     heads: dict[int, bool] = {}
-    labels = [label for label in _LABELS.find(source) if _in_head(text, label, heads)]
+    labels = [label for label in _LABELS.find(source) if _in_head(source, label, heads)]
     judged: dict[tuple[str, str], bool] = {}  # cells repeat
     for value, start, end in columns(text, labels):
         cell = text[start:end]
@@ -73,10 +73,11 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
             yield Span(start, end, "SECRET", 0.8, "column")
 
 
-def _in_head(text: str, label: Label, heads: dict[int, bool]) -> bool:
+def _in_head(source: Source, label: Label, heads: dict[int, bool]) -> bool:
     """`heads`: which lines, by their beginnings, are heads of tables."""
+    text = source.text
     start = text.rfind("\n", max(0, label.start - 300), label.start) + 1
-    if text[max(0, label.start - 300) : label.start].lower().rfind("insert into") >= 0:
+    if source.folded.rfind("insert into", max(0, label.start - 300), label.start) >= 0:
         return True
     end = text.find("\n", label.end, label.end + 300)
     if start not in heads:
