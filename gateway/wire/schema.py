@@ -50,6 +50,10 @@ _BINARY: Final = re.compile(
     re.DOTALL,
 )
 
+#: What a text with odd bytes in it has at least: bytes, and a share that is no control character.
+_SHORTEST_TEXT: Final = 32
+_TEXT_SHARE: Final = 0.98
+_CONTROLS: Final = bytes({*range(32)} - set(b"\t\n\r\f\x1b"))
 #: Media types whose bytes are text in some encoding.
 _TEXT_MEDIA: Final = re.compile(
     r"^text/|json|xml|yaml|toml|csv|javascript|x-sh|sql|form-urlencoded"
@@ -385,15 +389,24 @@ def as_text(raw: bytes, media_type: str) -> tuple[str, str] | None:
     """Return bytes as text with the encoding they are in, or None when they are not text."""
     wide = _wide_encoding(raw)
     encodings = ["utf-8"] if wide is None else [wide, "utf-8"]
-    if _TEXT_MEDIA.search(media_type):
-        # Declared as text, so it is read as text; Latin-1 gives every byte a character and back.
+    is_text = _TEXT_MEDIA.search(media_type) is not None or _reads_as_text(raw)
+    if is_text:
+        # Latin-1 gives every byte a character and back.
         encodings.append("latin-1")
     for encoding in encodings:
         with contextlib.suppress(UnicodeDecodeError):
             text = raw.decode(encoding)
-            if encoding != "utf-8" or "\0" not in text or _TEXT_MEDIA.search(media_type):
+            if encoding != "utf-8" or "\0" not in text or is_text:
                 return text, encoding
     return None
+
+
+def _reads_as_text(raw: bytes) -> bool:
+    """Tell whether bytes are a text with a few odd ones among them, which hide nothing from its
+    reader. In random bytes every tenth is a control character."""
+    if len(raw) < _SHORTEST_TEXT or _BINARY.match(raw):
+        return False
+    return len(raw.translate(None, _CONTROLS)) >= len(raw) * _TEXT_SHARE
 
 
 def _decoded(data: str) -> bytes | None:

@@ -75,6 +75,20 @@ def test_a_clean_file_keeps_its_bytes() -> None:
         assert part.data == data
 
 
+@pytest.mark.parametrize("odd", [b"\0", b"\xff", b"\xe9", b"\x01\xc3"])
+@pytest.mark.parametrize("media_type", ["", "application/octet-stream", "image/png", "text/csv"])
+def test_an_odd_byte_does_not_make_a_text_unreadable(odd: bytes, media_type: str) -> None:
+    text = b"name,mail\n" + b"some more words of a table, " * 3
+    (part,) = upload(file(text + odd + f"\n{C}\n".encode(), media_type))
+    assert C.encode() not in part.data
+    assert part.data.startswith(text + odd)
+
+
+def test_a_line_of_a_batch_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(WireRefused):
+        upload(file(b'{"ok": "' + b"x" * 60 + b'\xff"}\n', filename="b.jsonl"))
+
+
 def test_bytes_nobody_can_read_follow_the_policy() -> None:
     report = WireReport()
     upload(file(PNG, "image/png"), report=report)
