@@ -250,6 +250,22 @@ class Scanner:
         return self._text(value)
 
     def _nested(self, text: str, key: str | None, depth: int) -> str:
+        """Read JSON and forms within a text; a long one in which nothing was found is remembered,
+        for its key and depth, because both say how it is read."""
+        memory = self._memory if len(text) >= _WORTH_REMEMBERING else None
+        if memory is None:
+            return self._nested_here(text, key, depth)
+        reader = f"nested {depth} {'' if key is None else '='}{key or ''}"
+        mark = memory.mark(reader, text.encode("utf-8", "surrogatepass"))
+        if memory.is_clean(mark):
+            return text
+        before = memory.touched
+        edited = self._nested_here(text, key, depth)
+        if edited == text and memory.touched == before:
+            memory.remember_clean(mark)
+        return edited
+
+    def _nested_here(self, text: str, key: str | None, depth: int) -> str:
         edited = edit_json(text, self, key, depth)
         if edited is not None:
             return edited
