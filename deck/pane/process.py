@@ -629,12 +629,15 @@ class PaneProcess:
         await self._signal_all(signal.SIGCONT)
 
     async def _signal_all(self, number: int) -> None:
+        """Parents first when they are stopped and last when they go on: a shell that saw its job
+        stop would take it for the user's wish, and go on to the next command."""
         done: set[tuple[int, int]] = set()
         for _ in range(5):
             fresh = [r for r in (await self.members()).values() if (r.pid, r.started) not in done]
             if not fresh:
                 return
-            for ref in fresh:
+            is_stop = number == signal.SIGSTOP
+            for ref in sorted(fresh, key=lambda r: (r.started, r.pid), reverse=not is_stop):
                 _signal(ref, number)
                 done.add((ref.pid, ref.started))
 
