@@ -472,8 +472,10 @@ def test_hostile_text_costs_in_proportion_to_its_length() -> None:
         return best
 
     for unit in ("ported ", "hacked by ", "Aa, ", "of Aa ", "Mr. ", " " * 40 + "Aa", '"Aa Aa",'):
-        small = seconds(unit, 10_000)
-        assert small < 0.002 or seconds(unit, 40_000) / small < 12, unit
+        # Measured again with patience before it is called a square law.
+        assert any(
+            seconds(unit, 40_000) < 12 * max(seconds(unit, 10_000), 0.002) for _ in range(4)
+        ), unit
 
 
 def test_naming_never_fails_on_hostile_lines() -> None:
