@@ -93,6 +93,13 @@ if _QUIET:
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A name that is not UTF-8 must not turn an answer into a traceback.
         if isinstance(stream, io.TextIOWrapper):
