@@ -154,9 +154,9 @@ class Mutator:
         raw = "".join(lines).encode()
         # Zeros and what is no UTF-8 make the whole part opaque, which the policy lets pass.
         if self.chance.random() < 0.2:
-            at = self.chance.randrange(len(raw))
+            at = self.chance.randrange(len(raw) + 1)
             raw = raw[:at] + self.chance.choice([b"\r", b"--", b'"', b"\\"]) + raw[at:]
-        return raw[: self.chance.randrange(len(raw))] if self.chance.random() < 0.1 else raw
+        return raw[: self.chance.randrange(len(raw) + 1)] if self.chance.random() < 0.1 else raw
 
 
 def mutated(sample: Sample, number: int) -> tuple[bytes, Mutator]:

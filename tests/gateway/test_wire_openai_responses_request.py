@@ -441,3 +441,15 @@ def test_a_websocket_is_answered_with_the_code_that_makes_codex_post() -> None:
     refusal = routing.match("GET", "/v1/responses", "", {"upgrade": "websocket"})
     assert isinstance(refusal, routing.Refusal)
     assert refusal.status == 426
+
+
+@pytest.mark.parametrize("kind", [[], {}, None, 1, ["input_text"]])
+def test_a_type_that_is_no_word_makes_the_object_data_of_its_own(kind: Any) -> None:
+    odd = {"type": kind, "a": C}
+    document = {
+        "input": [{"type": "function_call_output", "call_id": "c", "output": odd}],
+        "prompt": {"id": "p", "variables": {"v": odd}},
+    }
+    reading = Reading(FakeRedactor())
+    body = dumps(document)
+    assert C.encode() not in wire.get("openai.responses").redact_body(body, "", reading, {}).body

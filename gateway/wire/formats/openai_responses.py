@@ -219,7 +219,7 @@ class ResponsesWalk(SchemaWalk):
     def output(self, value: Any, place: Location) -> Any:
         """Redact what a tool returned: content parts, a screenshot, pieces of a shell's output,
         or data of the tool's own."""
-        if isinstance(value, dict) and value.get("type") not in PART_TYPES:
+        if isinstance(value, dict) and not _is_part(value):
             return self.scan.free(value)
         if isinstance(value, dict):
             return self.block(value, place)
@@ -238,7 +238,7 @@ class ResponsesWalk(SchemaWalk):
         return dict(distinct_keys(values, scanned))
 
     def _variable(self, name: str, value: Any, place: Location) -> Any:
-        is_part = isinstance(value, dict) and value.get("type") in PART_TYPES
+        is_part = isinstance(value, dict) and _is_part(value)
         return self.block(value, place) if is_part else self.scan.free(value, name)
 
     def data(self, holder: dict[str, Any], media_type: str, place: Location) -> dict[str, Any]:
@@ -278,6 +278,12 @@ class ResponsesWalk(SchemaWalk):
             if spelled and self.scan.string(spelled) != spelled:
                 return []
         return self.scan.free(value)
+
+
+def _is_part(value: dict[str, Any]) -> bool:
+    """Tell whether an object says that it is a content part; a type may be anything, a list too."""
+    kind = value.get("type")
+    return isinstance(kind, str) and kind in PART_TYPES
 
 
 def _spelled(tokens: list[Any], member: str) -> str:
