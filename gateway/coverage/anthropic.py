@@ -7,7 +7,7 @@ import base64
 import json
 from typing import Any, Final
 
-from gateway.coverage.sample import MARK, Sample
+from gateway.coverage.sample import MARK, TOOL_SCHEMA, Sample
 
 _HEADERS: Final = {"anthropic-version": "2023-06-01", "x-api-key": "key-of-the-sample"}
 _CACHE: Final = {"type": "ephemeral", "ttl": "5m"}
@@ -46,29 +46,6 @@ def _result(kind: str, content: Any) -> dict[str, Any]:
     return {"type": kind, "tool_use_id": _RESULT_OF, "content": content}
 
 
-#: A tool's schema: every place where one can hold a text.
-_INPUT_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "title": MARK,
-    "description": MARK,
-    "properties": {
-        "to": {
-            "type": "string",
-            "description": MARK,
-            "default": MARK,
-            "examples": [MARK],
-            "const": MARK,
-            "pattern": MARK,
-            "$comment": MARK,
-        },
-        "kind": {"enum": ["plain", MARK], "x-vendor": {"note": MARK}},
-        MARK: {"anyOf": [{"const": MARK}, {"type": "array", "items": {"default": MARK}}]},
-    },
-    "required": [MARK],
-    "$defs": {MARK: {"description": MARK}},
-    "additionalProperties": {"description": MARK},
-}
-
 _DOCUMENTS: Final[list[dict[str, Any]]] = [
     {"type": "document", "title": MARK, "context": MARK, "citations": {"enabled": True},
      "source": {"type": "text", "media_type": "text/plain", "data": MARK}},
@@ -104,7 +81,7 @@ _USER_BLOCKS: Final[list[dict[str, Any]]] = [
     ]),
     {"type": "tool_result", "tool_use_id": MARK, "content": []},
     {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {
-        "name": MARK, "description": MARK, "input_schema": _INPUT_SCHEMA}}},
+        "name": MARK, "description": MARK, "input_schema": TOOL_SCHEMA}}},
     {"type": "tool_removal", "tool": {"type": "tool_reference", "name": MARK}},
     {"type": "browser_state", "tabs": [{"tab_id": "1", "title": MARK, "url": MARK}],
      "state_changes": [{"type": "download_failed", "url": MARK, "error": MARK, "path": MARK}]},
@@ -166,7 +143,7 @@ _ASSISTANT_BLOCKS: Final[list[dict[str, Any]]] = [
     _result("mcp_tool_result", MARK),
     _result("mcp_tool_result", [_text()]) | {"is_error": False},
     {"type": "mcp_tool_listing", "mcp_server_name": MARK, "tools": [
-        {"name": MARK, "description": MARK, "input_schema": _INPUT_SCHEMA}]},
+        {"name": MARK, "description": MARK, "input_schema": TOOL_SCHEMA}]},
     {"type": "container_upload", "file_id": MARK},
     {"type": "compaction", "content": MARK},
     {"type": "fallback", "from": {"model": "claude-opus-4-5"}, "to": {"model": MARK},
@@ -174,7 +151,7 @@ _ASSISTANT_BLOCKS: Final[list[dict[str, Any]]] = [
 ]  # fmt: skip
 
 _TOOLS: Final[list[dict[str, Any]]] = [
-    {"name": MARK, "description": MARK, "input_schema": _INPUT_SCHEMA,
+    {"name": MARK, "description": MARK, "input_schema": TOOL_SCHEMA,
      "input_examples": [{MARK: MARK}, {"to": [MARK]}], "cache_control": _CACHE,
      "defer_loading": True},
     {"type": "custom", "name": "Write", "description": f"Writes as {MARK}.",
@@ -217,7 +194,7 @@ _MORE: Final[dict[str, Any]] = {
     "context_management": {"edits": [
         {"type": "compact_20260112", "instructions": MARK},
         {"type": "clear_tool_uses_20250919", "exclude_tools": [MARK]}]},
-    "output_config": {"format": {"type": "json_schema", "schema": _INPUT_SCHEMA}},
+    "output_config": {"format": {"type": "json_schema", "schema": TOOL_SCHEMA}},
     "mcp_servers": [{"type": "url", "name": MARK, "url": f"https://kestrel.example/?as={MARK}",
                      "authorization_token": MARK, "tool_configuration": {"allowed_tools": [MARK]}}],
     "container": {"id": MARK, "skills": [{"type": "custom", "skill_id": MARK, "version": MARK}]},

@@ -7,7 +7,7 @@ import base64
 import json
 from typing import Any, Final
 
-from gateway.coverage.sample import MARK, Sample
+from gateway.coverage.sample import MARK, TOOL_SCHEMA, Sample
 
 _CALL_ID: Final = "call_9Kz0y7aTqcX2bRkLmN4sWvEu"
 
@@ -17,29 +17,6 @@ def _base64(text: str) -> str:
 
 
 _TEXT: Final = {"type": "text", "text": f"Please ask {MARK} about it."}
-
-#: A tool's schema: every place where one can hold a text.
-_PARAMETERS: Final[dict[str, Any]] = {
-    "type": "object",
-    "title": MARK,
-    "description": MARK,
-    "properties": {
-        "to": {
-            "type": "string",
-            "description": MARK,
-            "default": MARK,
-            "examples": [MARK],
-            "const": MARK,
-            "pattern": MARK,
-            "$comment": MARK,
-        },
-        "kind": {"enum": ["plain", MARK], "x-vendor": {"note": MARK}},
-        MARK: {"anyOf": [{"const": MARK}, {"type": "array", "items": {"default": MARK}}]},
-    },
-    "required": [MARK],
-    "$defs": {MARK: {"description": MARK}},
-    "additionalProperties": {"description": MARK},
-}
 
 _USER_PARTS: Final[list[Any]] = [
     _TEXT,
@@ -129,7 +106,7 @@ _TOOLS: Final[list[Any]] = [
         "function": {
             "name": "send",
             "description": f"Sends to {MARK}",
-            "parameters": _PARAMETERS,
+            "parameters": TOOL_SCHEMA,
             "strict": False,
         },
     },
@@ -160,11 +137,11 @@ _CHAT: Final[dict[str, Any]] = {
     ],
     "tools": _TOOLS,
     "tool_choice": {"type": "function", "function": {"name": MARK}},
-    "functions": [{"name": MARK, "description": MARK, "parameters": _PARAMETERS}],
+    "functions": [{"name": MARK, "description": MARK, "parameters": TOOL_SCHEMA}],
     "function_call": {"name": MARK},
     "response_format": {
         "type": "json_schema",
-        "json_schema": {"name": MARK, "description": MARK, "schema": _PARAMETERS, "strict": True},
+        "json_schema": {"name": MARK, "description": MARK, "schema": TOOL_SCHEMA, "strict": True},
     },
     "prediction": {"type": "content", "content": [_TEXT]},
     "metadata": {"case": MARK, MARK: "plain"},
@@ -192,7 +169,7 @@ _CHAT: Final[dict[str, Any]] = {
     "seed": 7,
     "extra_body": {"google": {"cached_content": MARK}},
     "chat_template_kwargs": {MARK: MARK},
-    "guided_json": _PARAMETERS,
+    "guided_json": TOOL_SCHEMA,
     "documents": [{"title": MARK, "text": MARK}],
     MARK: MARK,
 }

@@ -13,6 +13,29 @@ from typing import Any, Final
 #: Stands where a canary will be planted; the other marks of the same request become a plain word.
 MARK: Final = "⟪mark⟫"
 
+#: A tool's schema: every place where one can hold a text.
+TOOL_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "title": MARK,
+    "description": MARK,
+    "properties": {
+        "to": {
+            "type": "string",
+            "description": MARK,
+            "default": MARK,
+            "examples": [MARK],
+            "const": MARK,
+            "pattern": MARK,
+            "$comment": MARK,
+        },
+        "kind": {"enum": ["plain", MARK], "x-vendor": {"note": MARK}},
+        MARK: {"anyOf": [{"const": MARK}, {"type": "array", "items": {"default": MARK}}]},
+    },
+    "required": [MARK],
+    "$defs": {MARK: {"description": MARK}},
+    "additionalProperties": {"description": MARK},
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:

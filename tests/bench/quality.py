@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy, parse_policy
+from gateway.redaction.policy import PolicyError, load_policy, parse_policy
 
 SETS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "redaction"
 NPM: Final = (Path("/usr/lib/node_modules"), Path("/usr/local/lib/node_modules"))
@@ -193,7 +193,7 @@ def with_names() -> Finder | None:
         text = load_policy().text + f'\n[ner]\nmodel = "{package}"\n'
         try:
             return ours(Detector(parse_policy(text, source="quality", directory=None)))
-        except Exception:  # whatever keeps a model away, the table goes on
+        except PolicyError:  # this one is not installed
             continue
     return None
 
