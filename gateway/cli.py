@@ -20,6 +20,7 @@ from typer.exceptions import TyperException
 
 from gateway import vault_cli
 from gateway.errors import GatewayError
+from gateway.verbs import erasing, proving, reading, repairing, witnessing
 from shared import __version__
 
 PID_FILE: Final = "sphragis.pid"
@@ -79,6 +80,8 @@ def _show_version(wanted: bool) -> None:
 
 
 app.add_typer(vault_cli.verbs)
+for _group in (repairing, proving, witnessing, erasing, reading):
+    app.add_typer(_group.verbs)
 app.command()(vault_cli.doctor)
 
 
