@@ -32,7 +32,6 @@ from gateway.malformed import Runner
 from gateway.metrics import Metrics
 from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
-from gateway.redaction.keyfile import KeyFileError, read_or_make_key
 from gateway.redaction.models import check_present, identify
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
 from gateway.redaction.vault import Vault, VaultError
@@ -42,6 +41,7 @@ from gateway.upstream import Upstream
 from gateway.usage import UsageMeter
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
+from shared.keyfile import KeyFileError, read_or_make_key
 from shared.ledger import Ledger, LedgerError, LogState, load_commitment_key
 from shared.paths import UnsafeDirectory, private_dir
 

@@ -30,7 +30,6 @@ from gateway.inspecting import (
     policy_for,
     text_of,
 )
-from gateway.redaction.keyfile import KeyFileError, read_or_make_key
 from gateway.redaction.policy import Action, KindRule, Policy, VaultMode
 from gateway.redaction.redactor import PolicyRefused, Redactor
 from gateway.redaction.restore import StreamRestorer
@@ -40,6 +39,7 @@ from gateway.redaction.stand_ins import shapes_of
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
 from gateway.redaction.vault import TokenTaken, Vault, VaultError
 from gateway.settings import Settings, load_settings
+from shared.keyfile import KeyFileError, read_or_make_key
 from shared.paths import UnsafeDirectory, is_path_safe_role, private_dir
 
 #: Runs of one chunk whose tokens turn out to be another value's; each one knows more of them.

@@ -22,10 +22,10 @@ import typer
 from gateway.errors import GatewayError
 
 if TYPE_CHECKING:
-    from gateway.redaction.keyfile import KeySource
     from gateway.redaction.policy import Policy
     from gateway.redaction.vault_store import Store
     from gateway.settings import Settings
+    from shared.keyfile import KeySource
 
 #: Longest text of values to erase, in characters.
 _MAX_VALUES: Final = 4 << 20
@@ -103,7 +103,7 @@ def rotate(
     config: Config = None,
 ) -> None:
     """Seal the whole vault anew with a new key. Backups of the vault need the key of their time."""
-    from gateway.redaction.keyfile import KeyFileError, KeyPlace, read_or_make_key
+    from shared.keyfile import KeyFileError, KeyPlace, read_or_make_key
 
     keys = _keys(_settings(config))
     try:
@@ -158,8 +158,8 @@ def _token_key_line(settings: Settings) -> str:
 
 
 def _vault_lines(settings: Settings, policy: Policy) -> Iterator[tuple[str, str]]:
-    from gateway.redaction.keyfile import KeyPlace
     from gateway.redaction.policy import VaultMode
+    from shared.keyfile import KeyPlace
 
     if policy.vault is VaultMode.OFF:
         yield (
@@ -183,8 +183,8 @@ def _vault_lines(settings: Settings, policy: Policy) -> Iterator[tuple[str, str]
 
 
 def _troubles(settings: Settings, policy: Policy) -> Iterator[str]:
-    from gateway.redaction.keyfile import KeyPlace
     from gateway.redaction.policy import VaultMode
+    from shared.keyfile import KeyPlace
 
     files = [settings.token_key_file]
     if policy.vault is VaultMode.ON:
@@ -240,7 +240,7 @@ def _settings(config: Path | None) -> Settings:
 def _keys(settings: Settings) -> KeySource:
     import os
 
-    from gateway.redaction.keyfile import KEY_VARIABLE, KeySource
+    from shared.keyfile import KEY_VARIABLE, KeySource
 
     return KeySource(
         settings.vault_key_file,

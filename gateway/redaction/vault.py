@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gateway.redaction.keyfile import KEY_VARIABLE, KeySource
 from gateway.redaction.policy import Policy, VaultMode
 from gateway.redaction.tokens import TOKEN, kind_of
 from gateway.redaction.vault_store import (
@@ -33,6 +32,7 @@ from gateway.redaction.vault_store import (
     VaultError,
 )
 from gateway.redaction.vouching import NEWEST
+from shared.keyfile import KEY_VARIABLE, KeySource
 
 __all__ = ["Originals", "TokenTaken", "Vault", "VaultError"]
 

@@ -47,7 +47,9 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
-from gateway.redaction.keyfile import (
+from gateway.redaction.tokens import TOKEN, kind_of
+from gateway.redaction.vouching import NEWEST
+from shared.keyfile import (
     KEY_VARIABLE,
     KeyFileError,
     KeyPlace,
@@ -55,8 +57,6 @@ from gateway.redaction.keyfile import (
     read_key,
     read_or_make_key,
 )
-from gateway.redaction.tokens import TOKEN, kind_of
-from gateway.redaction.vouching import NEWEST
 
 T = TypeVar("T")
 

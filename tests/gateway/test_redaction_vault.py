@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from gateway.redaction import keyfile
 from gateway.redaction import vault as vault_module
-from gateway.redaction.keyfile import KeyFileError, KeySource, read_or_make_key
 from gateway.redaction.policy import parse_policy
 from gateway.redaction.vault import TokenTaken, Vault, VaultError
 from gateway.redaction.vault_store import Store
+from shared import keyfile
+from shared.keyfile import KeyFileError, KeySource, read_or_make_key
 
 TOKEN, OTHER = "[EMAIL_0123abcd]", "[EMAIL_0123abce]"
 VALUE = "jane@corp.example"
@@ -454,7 +454,7 @@ async def test_a_change_cut_short_before_the_key_file_is_ended_by_the_next_start
 
 ROTATING = (
     "import sys; from pathlib import Path\n"
-    "from gateway.redaction.keyfile import KeySource\n"
+    "from shared.keyfile import KeySource\n"
     "from gateway.redaction.vault_store import Store\n"
     "d = Path(sys.argv[1]); s = Store(d / 'vault.db', KeySource(d / 'vault.key')); s.open()\n"
     "print('ready', flush=True)\n"

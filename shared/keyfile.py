@@ -1,9 +1,10 @@
 """32-byte keys: in files, read or made on first start; in a variable; from a command's output.
 
 Owns the file format (base64, or exactly 32 raw bytes, as existing installations have), its rights
-(0600), and where the vault's key is looked for. Invariants: a key file appears whole or not at all,
-and two programs that start at once end with the same key; neither a key nor what a key command said
-is ever in a message. Used by the vault and by whoever starts the scanning workers.
+(0600), and where a key that seals other things is looked for. Invariants: a key file appears whole
+or not at all, and two programs that start at once end with the same key; neither a key nor what a
+key command said is ever in a message. Used by the vault, by kept evidence, and by whoever starts
+the scanning workers.
 """
 
 from __future__ import annotations
@@ -71,12 +72,15 @@ class KeyPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Where the vault's key is: the variable's value if given, else what a command prints, else a
-    file. `command` is a program and its arguments; no shell sees them."""
+    """Where a key is: the variable's value if given, else what a command prints, else a file.
+    `command` is a program and its arguments; no shell sees them. `variable` and `setting` are what
+    an operator calls the two first places."""
 
     file: Path
     given: str | None = field(default=None, repr=False)
     command: tuple[str, ...] = field(default=(), repr=False)
+    variable: str = KEY_VARIABLE
+    setting: str = "vault_key_command"
 
     @property
     def place(self) -> KeyPlace:
@@ -87,13 +91,13 @@ class KeySource:
 
     @property
     def next_file(self) -> Path:
-        """Where a change of keys keeps the new key until the vault is sealed with it."""
+        """Where a change of keys keeps the new key until everything is sealed with it."""
         return self.file.with_name(f"{self.file.name}.next")
 
     def described(self) -> str:
         """Name the place, for sentences."""
         if self.place is KeyPlace.VARIABLE:
-            return f"the variable {KEY_VARIABLE}"
+            return f"the variable {self.variable}"
         if self.place is KeyPlace.COMMAND:
             return "the key command"
         return str(self.file)
@@ -101,9 +105,9 @@ class KeySource:
     def read(self) -> bytes:
         """Return the key. Raises KeyFileError."""
         if self.given:
-            return decode_key(self.given, source=f"The variable {KEY_VARIABLE}")
+            return decode_key(self.given, source=f"The variable {self.variable}")
         if self.command:
-            return _ask(self.command)
+            return _ask(self.command, self.setting)
         return read_key(self.file)
 
     def read_or_make(self) -> bytes:
@@ -111,7 +115,7 @@ class KeySource:
         return read_or_make_key(self.file) if self.place is KeyPlace.FILE else self.read()
 
 
-def _ask(command: tuple[str, ...]) -> bytes:
+def _ask(command: tuple[str, ...], setting: str) -> bytes:
     """Run the key command: its output is the key, its complaints are not ours to print."""
     name = Path(command[0]).name[:64]
     try:
@@ -131,7 +135,7 @@ def _ask(command: tuple[str, ...]) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise KeyFileError(
-            f"The key command {name} cannot be run ({reason}); correct vault_key_command."
+            f"The key command {name} cannot be run ({reason}); correct {setting}."
         ) from None
     if done.returncode != 0:
         raise KeyFileError(
