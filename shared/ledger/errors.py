@@ -24,6 +24,10 @@ class LedgerRollback(LedgerError):
     """The log holds fewer records than it once published: the log refuses to go on."""
 
 
+class LedgerLow(LedgerError):
+    """The disk is nearly full: only what closes open work is recorded until there is space."""
+
+
 class LedgerFailed(LedgerError):
     """The writer stopped after an error; nothing more is accepted until a restart."""
 

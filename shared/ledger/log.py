@@ -61,9 +61,11 @@ IDLE_SECONDS: Final = 60.0
 
 
 class LogState(StrEnum):
-    """OPEN accepts records; FAILED and CLOSED never do again."""
+    """OPEN accepts records; LOW (the disk is nearly full) only outcome, gap, stop and deny, and goes
+    back to OPEN by itself; FAILED and CLOSED never accept any again."""
 
     OPEN = "open"
+    LOW = "low"
     FAILED = "failed"
     CLOSED = "closed"
 
@@ -180,6 +182,9 @@ class Ledger:
         close_open_requests: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
         segment_seconds: float = SEGMENT_SECONDS,
+        heartbeat_seconds: float = 0.0,
+        reserve_bytes: int = 0,
+        low_water_bytes: int = 0,
         disk: Disk | None = None,
         clock: Callable[[], tuple[int, int]] = system_clock,
     ) -> Ledger:
@@ -294,6 +299,23 @@ class Ledger:
                 continue
             active = _first(path) == committed.segment
             yield from _records_of(path, committed.offset if active else None, start)
+
+    def rotate_key(self) -> str:
+        """Change to a new signing key; return its vkey. Blocks until the record is durable."""
+        raise NotImplementedError
+
+    def seal_now(self) -> str:
+        """Seal the active segment; return the checkpoint over it. Blocks until it is durable."""
+        raise NotImplementedError
+
+    def add_cosignatures(self, size: int, lines: Sequence[str]) -> None:
+        """Keep cosignature lines for the checkpoint of `size` records, in anchors/ and HEAD."""
+        raise NotImplementedError
+
+    def on_leaves(self, callback: Callable[[int, bytes], None]) -> int:
+        """Have `callback` called with (first index, concatenated 32-byte leaves) of what became
+        durable, in order, in the head thread; return the index of the first leaf it will get."""
+        raise NotImplementedError
 
     @property
     def state(self) -> LogState:
