@@ -30,7 +30,7 @@ class Running:
 def write(path: Path, address: str) -> None:
     """Record this process, replacing whatever the file held (0600)."""
     temporary = path.with_name(path.name + ".tmp")
-    started = _started(os.getpid()) or "unknown"
+    started = start_moment(os.getpid()) or "unknown"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{os.getpid()}\n{started}\n{address}\n")
@@ -51,7 +51,7 @@ def read(path: Path) -> Running | None:
         found = Running(int(lines[0]), lines[1], lines[2])
     except (OSError, ValueError, IndexError):
         return None
-    if found.pid <= 0 or _started(found.pid) != found.started:
+    if found.pid <= 0 or start_moment(found.pid) != found.started:
         return None
     return found
 
@@ -65,7 +65,7 @@ def terminate(running: Running, patience: float) -> bool:
     except ProcessLookupError:
         return True
     try:
-        if _started(running.pid) != running.started:
+        if start_moment(running.pid) != running.started:
             return True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGTERM)
@@ -76,18 +76,18 @@ def terminate(running: Running, patience: float) -> bool:
 
 
 def _terminate_by_pid(running: Running, patience: float) -> bool:
-    if _started(running.pid) != running.started:
+    if start_moment(running.pid) != running.started:
         return True
     os.kill(running.pid, signal.SIGTERM)
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        if _started(running.pid) != running.started:
+        if start_moment(running.pid) != running.started:
             return True
         time.sleep(0.05)
     return False
 
 
-def _started(pid: int) -> str | None:
+def start_moment(pid: int) -> str | None:
     """Return a text that no other process with this pid can have, or None if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()

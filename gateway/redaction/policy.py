@@ -121,7 +121,7 @@ class NameModel:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One loaded policy; `text` is the file, `digest` its sha256 in hex (with the terms)."""
+    """One loaded policy; `text` is the file, `digest` the sha256 of `deciding` in hex."""
 
     id: str
     version: str
@@ -144,6 +144,12 @@ class Policy:
     foreign_tokens: ForeignTokens = ForeignTokens.COUNT
     vault: VaultMode = VaultMode.ON
     ttl: int | None = None
+
+    @property
+    def deciding(self) -> bytes:
+        """Every byte that decides, as one text: the file and, if there are terms, a NUL (which no
+        TOML file holds) and one term a line. This is what the ledger keeps under `digest`."""
+        return _deciding(self.text, self.terms)
 
     def rule(self, kind: str) -> KindRule:
         """Return what to do with `kind`; a kind the file does not name is hidden for good."""
@@ -302,13 +308,10 @@ def parse_policy(
     _known_keys(document, _TOP, source, "")
     if terms is None:
         terms = _terms(document.get("terms", {}), source, directory)
-    digest = hashlib.sha256(text.encode())
-    if terms:
-        digest.update(b"\0" + "\n".join(terms).encode())
     policy = Policy(
         id=_text(document, "id", source),
         version=_text(document, "version", source),
-        digest=digest.hexdigest(),
+        digest=hashlib.sha256(_deciding(text, terms)).hexdigest(),
         text=text,
         kinds=MappingProxyType(_kinds(document.get("kinds", {}), source)),
         opaque=_choice(Opaque, document.get("opaque", "refuse"), "opaque", source),
@@ -330,6 +333,10 @@ def parse_policy(
     )
     _check_together(policy, source)
     return policy
+
+
+def _deciding(text: str, terms: tuple[str, ...]) -> bytes:
+    return text.encode() + (b"\0" + "\n".join(terms).encode() if terms else b"")
 
 
 def _second_opinion(value: Any, source: str) -> bool:
