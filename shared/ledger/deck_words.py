@@ -1,0 +1,144 @@
+"""What the records of a deck say, in words: one sentence for each operation of its board.
+
+Owns `OPS`. An operation that has no sentence here is told by its name. Invariant: whatever the
+fields hold, nothing raises. Pure. Called by `words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from shared.ledger.plain import Record, given, join, piece
+from shared.ledger.selecting import at, text_at
+
+
+def gate_open(record: Record) -> str:
+    """Return the sentence of a gate record."""
+    return join(f"gate {piece(record, 'gate', 'id')} opened", given("for", piece(record, "task")))
+
+
+def gate_decision(record: Record) -> str:
+    """Return the sentence of a gate record."""
+    return join(
+        f"gate {piece(record, 'gate', 'id')} {piece(record, 'gate', 'state')}",
+        given("by", piece(record, "gate", "approver")),
+        given("because of", piece(record, "ext", "reason")),
+    )
+
+
+def _session_started(record: Record) -> str:
+    return join(
+        "the session", "went on" if text_at(record, "ext", "state") == "resumed" else "started"
+    )
+
+
+def _session_stopped(record: Record) -> str:
+    return join("the session stopped", _because(record))
+
+
+def _task_added(record: Record) -> str:
+    waits = ", waits for a gate" if text_at(record, "ext", "state") == "gated" else ""
+    return (
+        join(
+            f"task {piece(record, 'ext', 'id')} for {piece(record, 'ext', 'role') or '?'}",
+            given("from", piece(record, "ext", "sender")),
+        )
+        + waits
+    )
+
+
+def _task_moved(record: Record) -> str:
+    return join(
+        f"task {piece(record, 'ext', 'id')} is now {piece(record, 'ext', 'state') or '?'}",
+        _because(record),
+    )
+
+
+def _report_added(record: Record) -> str:
+    done = "done" if at(record, "ext", "done") is True else "not done"
+    return join(
+        f"report {piece(record, 'ext', 'id')} from {piece(record, 'ext', 'role') or '?'}",
+        given("on task", piece(record, "ext", "task")),
+        f"({done})",
+        _because(record),
+    )
+
+
+def _report_moved(record: Record) -> str:
+    return join(
+        f"report {piece(record, 'ext', 'id')} is now {piece(record, 'ext', 'state') or '?'}",
+        _because(record),
+    )
+
+
+def _role_started(record: Record) -> str:
+    return join(
+        f"role {piece(record, 'ext', 'role') or '?'} started",
+        given("as process", piece(record, "ext", "pid")),
+    )
+
+
+def _role_exited(record: Record) -> str:
+    return join(f"role {piece(record, 'ext', 'role') or '?'} ended", _because(record))
+
+
+def _gateway_started(record: Record) -> str:
+    return join("the deck started its gateway", given("as process", piece(record, "ext", "pid")))
+
+
+def _gateway_stopped(record: Record) -> str:
+    return join("the deck stopped its gateway", _because(record))
+
+
+def _op_denied(record: Record) -> str:
+    return join(
+        "refused",
+        given("to", piece(record, "ext", "sender") or piece(record, "ext", "role")),
+        _because(record),
+    )
+
+
+def _finished(record: Record) -> str:
+    return join("the work was called finished", given("by", piece(record, "ext", "sender")))
+
+
+def _usage_taken(record: Record) -> str:
+    return "the session's token totals were noted"
+
+
+def _because(record: Record) -> str:
+    reason = piece(record, "ext", "reason")
+    return f"({reason})" if reason else ""
+
+
+def any_op(record: Record) -> str:
+    """An operation that has no sentence of its own yet: its name says what it is."""
+    name = piece(record, "ext", "op").replace("-", " ")
+    return join(
+        name,
+        piece(record, "ext", "id"),
+        given("of", piece(record, "ext", "role")),
+        given("by", piece(record, "ext", "sender")),
+        given("→", piece(record, "ext", "state")),
+        _because(record),
+    )
+
+
+OPS: Final[Mapping[str, Callable[[Record], str]]] = {
+    "session-started": _session_started,
+    "session-stopped": _session_stopped,
+    "task-added": _task_added,
+    "task-moved": _task_moved,
+    "report-added": _report_added,
+    "report-moved": _report_moved,
+    "gate-opened": gate_open,
+    "gate-decided": gate_decision,
+    "denied": _op_denied,
+    "role-started": _role_started,
+    "role-exited": _role_exited,
+    "gateway-started": _gateway_started,
+    "gateway-stopped": _gateway_stopped,
+    "finished": _finished,
+    "usage-taken": _usage_taken,
+}
