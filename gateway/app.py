@@ -23,31 +23,33 @@ from aiohttp import HttpVersion11, web
 
 from gateway import console, health, pidfile
 from gateway.admission import Admission, Refused
-from gateway.audit import Audit, AuditUnavailable
-from gateway.credentials import PROVIDERS
-from gateway.health import DiskWatch, Readiness
+from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
+from gateway.control import Control, Operation
+from gateway.health import Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
 from gateway.logs import quiet_libraries, say
 from gateway.malformed import Runner
 from gateway.metrics import Metrics
 from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
+from gateway.recorded import detectors, settings_summary, settings_text
 from gateway.redaction.models import check_present, identify
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
 from gateway.redaction.vault import Vault, VaultError
 from gateway.redaction.workers import ScanPool
 from gateway.settings import Settings, parse_listen_addr
+from gateway.stamps import Stamps
 from gateway.upstream import Upstream
 from gateway.usage import UsageMeter
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
 from shared.keyfile import KeyFileError, read_or_make_key
-from shared.ledger import Ledger, LedgerError, LogState, load_commitment_key
+from shared.ledger import Ledger, LedgerError, load_commitment_key
 from shared.paths import UnsafeDirectory, private_dir
 
 #: Seconds that calls in work get after SIGTERM (contracts/gateway.md section 1).
 GRACE: Final = 5.0
-#: Seconds between heartbeat records (contracts/ledger.md section 2.5).
+#: Seconds between heartbeat records of an idle ledger (contracts/ledger.md section 2.5).
 HEARTBEAT: Final = 60.0
 #: Seconds an idle client connection is kept. Longer than clients keep theirs, so that they close.
 CLIENT_KEEP_ALIVE: Final = 75.0
@@ -131,7 +133,9 @@ class Gateway:
             max_calls=settings.max_calls, body_limit=settings.body_limit_mib << 20
         )
         self.stopping = asyncio.Event()
-        self.disk = DiskWatch(settings.home, settings.disk_low_water_mib)
+        self.stamps = Stamps()
+        self.policy: Policy | None = None
+        self.audit: Audit | None = None
         self.ledger: Ledger | None = None
         self.vault: Vault | None = None
         self.pool: ScanPool | None = None
@@ -144,7 +148,6 @@ class Gateway:
             lasting={
                 "ledger": self._check_ledger,
                 "vault": self._check_vault,
-                "disk": self.disk.check,
             },
         )
 
@@ -210,9 +213,7 @@ class Gateway:
     def _check_ledger(self) -> str | None:
         if self.ledger is None:
             return "The ledger is being opened."
-        if self.ledger.state is LogState.OPEN:
-            return None
-        return self.ledger.failure or "The ledger is closed."
+        return problem_of(self.ledger)
 
     def _check_vault(self) -> str | None:
         return None if self.vault is not None and self.vault.is_open else "The vault is not open."
@@ -245,7 +246,6 @@ async def _serve(
             f"ledger {settings.ledger_dir}"
         )
         stack.enter_context(_background(_announce(gateway, began)))
-        stack.enter_context(_background(gateway.disk.run()))
         await stop.wait()
         gateway.stopping.set()
     say("stopped")
@@ -297,14 +297,16 @@ async def _open(
         keys=settings.keys_dir,
         origin=_origin(settings),
         close_open_requests=True,
+        heartbeat_seconds=HEARTBEAT,
+        reserve_bytes=settings.audit_reserve_mib << 20,
+        low_water_bytes=settings.disk_low_water_mib << 20,
     )
     stack.callback(ledger.close)
     pidfile.write(settings.pid_file, address)
     stack.callback(pidfile.remove, settings.pid_file)
     key = await asyncio.to_thread(load_commitment_key, settings.keys_dir)
     audit = Audit(ledger, policy, key, gateway.metrics)
-    models = await asyncio.to_thread(identify, policy)
-    await audit.started(_recorded_settings(settings), models)
+    await audit.started(await asyncio.to_thread(_setup, settings, policy))
     stack.push_async_callback(_record_stop, gateway, audit)
     vault = Vault(
         settings.vault_file,
@@ -324,9 +326,11 @@ async def _open(
             read_timeout=settings.read_timeout,
         )
     )
-    stack.enter_context(_background(_heartbeats(ledger, audit)))
-    await gateway.disk.measure()
     gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
+    gateway.policy, gateway.audit = policy, audit
+    control = Control(gateway, audit, address, _operations())
+    stack.push_async_callback(control.stop)
+    await control.start()
     gateway.pipeline = Pipeline(
         Parts(
             settings=settings,
@@ -340,6 +344,7 @@ async def _open(
             metrics=gateway.metrics,
             usage=gateway.usage,
             stopping=gateway.stopping,
+            stamps=gateway.stamps,
             token_key=token_key,
         )
     )
@@ -355,15 +360,6 @@ async def _announce(gateway: Gateway, began: float) -> None:
             told = lasting
         await asyncio.sleep(0.05)
     say(f"ready after {time.monotonic() - began:.1f} s")
-
-
-async def _heartbeats(ledger: Ledger, audit: Audit) -> None:
-    """Write a record after each idle minute, so that silence can be told from a gap."""
-    while True:
-        size = ledger.size
-        await asyncio.sleep(HEARTBEAT)
-        if ledger.size == size:
-            audit.heartbeat()
 
 
 async def _record_stop(gateway: Gateway, audit: Audit) -> None:
@@ -415,12 +411,13 @@ def _origin(settings: Settings) -> str:
     return str(known)
 
 
-def _recorded_settings(settings: Settings) -> dict[str, Any]:
-    """Return what of the settings belongs in the ledger: what decides where calls go and how."""
-    return {
-        "listen": settings.listen_addr,
-        "upstream": {name: settings.upstream_for(name) for name in PROVIDERS},
-        "auto_reveal": settings.auto_reveal,
-        "managed_keys": [name for name in PROVIDERS if settings.key_for(name) is not None],
-        "body_limit_mib": settings.body_limit_mib,
-    }
+def _setup(settings: Settings, policy: Policy) -> Setup:
+    """Gather what a start is recorded with. Blocks. Raises PolicyError."""
+    return Setup(
+        settings_text(settings), settings_summary(settings), detectors(policy), identify(policy)
+    )
+
+
+def _operations() -> dict[str, Operation]:
+    """Return what operators can ask for beyond the ledger's own."""
+    return {}

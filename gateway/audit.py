@@ -2,8 +2,9 @@
 
 Owns the content of the records (contracts/ledger.md sections 2.1 and 2.6). Invariants: no text of
 a call and no plain hash of it is ever in a record, only keyed commitments; client-chosen strings
-appear only where they were scanned; `intent` returns only once its record is durable. Called by
-`gateway.pipeline` and `gateway.app`.
+appear only where they were scanned; `intent` returns only once its record is durable; a text that
+a record names by digest is durable before the record. Called by `gateway.pipeline`, `gateway.app`
+and `gateway.control`.
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ from gateway.credentials import Credential
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanResult
 from gateway.redaction.policy import Policy
+from gateway.stamps import Change, Stamp
 from gateway.usage import TokenCounts
 from shared import __version__
-from shared.ledger import Ledger, LedgerError, Receipt
+from shared.ledger import Ledger, LedgerError, LogState, Receipt
 from shared.ledger.commitment import commit
+from shared.ledger.texts import keep_text
 
 #: Longest model name recorded; the longest real ids have 60 characters.
 MAX_MODEL: Final = 128
 #: Bytes above which a commitment is made in a thread: SHA-256 does about 1 GB/s, so the loop is
 #: never held for more than a millisecond (contracts/ledger.md section 4).
 OFF_LOOP: Final = 1 << 20
+#: Characters of a sentence that a record holds.
+MAX_REASON: Final = 500
 RECEIPT_HEADER: Final = "X-Audit-Receipt"
 
 
@@ -51,6 +56,8 @@ class Caller(Protocol):
     def target(self) -> str: ...
     @property
     def credential(self) -> Credential | None: ...
+    @property
+    def stamp(self) -> Stamp: ...
 
 
 @dataclass(slots=True)
@@ -79,6 +86,18 @@ class Outcome:
         self.digest.update(data)
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a start is recorded with: `settings_text` is kept whole under its digest, `settings` is
+    in the record itself; `detectors` and `models` say which rules and language models find values.
+    """
+
+    settings_text: bytes
+    settings: Mapping[str, Any]
+    detectors: Mapping[str, str]
+    models: Sequence[Mapping[str, str]] = ()
+
+
 class Audit:
     """Writes this gateway's records."""
 
@@ -87,6 +106,11 @@ class Audit:
         self._policy = policy
         self._key = key
         self._metrics = metrics
+
+    @property
+    def problem(self) -> str | None:
+        """Why no call can be recorded now, as a sentence, or None. From memory."""
+        return problem_of(self._ledger)
 
     async def intent(self, call: Caller, scan: ScanResult) -> Receipt:
         """Record what is about to be sent, durably. Raises AuditUnavailable."""
@@ -105,6 +129,8 @@ class Audit:
             fields["ext"]["foreign_tokens"] = scan.foreign
         if scan.extra_hits:
             fields["ext"]["headers_left_out"] = sorted(scan.extra_hits)
+        if call.stamp.doubt:
+            fields["ext"]["stamp"] = call.stamp.doubt
         return await self._durable("request", fields)
 
     async def deny(self, call: Caller, code: str, http: int) -> Receipt:
@@ -121,6 +147,8 @@ class Audit:
             "ref": receipt.seq,
             "outcome": _outcome_fields(outcome, dur_us, commit(self._key, outcome.digest.digest())),
             "ext": {"bytes": outcome.size, "restored": outcome.restored},
+            "actor": {"role": call.role},
+            **_joins(call.stamp),
         }
         if outcome.foreign:
             fields["ext"]["foreign_tokens"] = outcome.foreign
@@ -128,25 +156,69 @@ class Audit:
             fields["model"] = {"provider": call.provider, "name": outcome.model[:MAX_MODEL]}
         self._later("outcome", fields)
 
-    async def started(
-        self, settings: Mapping[str, Any], models: Sequence[Mapping[str, str]] = ()
-    ) -> None:
-        """Record the start, the settings, the policy in force and the language models it uses
-        (see `ner.identify`). Raises AuditUnavailable."""
+    async def started(self, setup: Setup) -> None:
+        """Record the start, the settings and the policy in force, by the digests of their texts,
+        which are kept first. Raises AuditUnavailable."""
+        config = await self._keep(setup.settings_text)
+        policy_text = await self._keep(self._policy.deciding)
         await self._durable("start", {"ext": {"program": "sphragis", "version": __version__}})
-        await self._durable("config_set", {"ext": {"settings": dict(settings)}})
+        settings = {"digest": config, "settings": dict(setup.settings)}
+        await self._durable("config_set", {"ext": settings})
         policy = self._policy_fields("set")
         policy["engine"] = "sphragis"
-        extra = {"ext": {"models": [dict(model) for model in models]}} if models else {}
-        await self._durable("policy_set", {"policy": policy, **extra})
+        policy["digest"] = policy_text
+        extra: dict[str, Any] = {"detectors": dict(setup.detectors)}
+        if setup.models:
+            extra["models"] = [dict(model) for model in setup.models]
+        await self._durable("policy_set", {"policy": policy, "ext": extra})
 
     async def stopped(self, reason: str) -> None:
         """Record an orderly stop. Raises AuditUnavailable."""
         await self._durable("stop", {"ext": {"reason": reason}})
 
-    def heartbeat(self) -> None:
-        """Record that the gateway is alive."""
-        self._later("heartbeat", {})
+    # -- the control socket ----------------------------------------------------------------------
+
+    async def stamped(
+        self, by: Mapping[str, Any], session: str, role: str, task: str, change: Change
+    ) -> None:
+        """Record that a role works on another task, or on none, durably. Raises
+        AuditUnavailable."""
+        kind = {Change.TASK: "delegate", Change.CLEARED: "revoke"}.get(change, "journal")
+        await self._durable(
+            kind,
+            {
+                **_joins(Stamp(session, task)),
+                "actor": {"agent": by["program"]},
+                "action": {"kind": "control", "name": "stamp", "target": role},
+                "ext": {"by": dict(by)},
+            },
+        )
+
+    async def operation(self, by: Mapping[str, Any], name: str) -> Receipt:
+        """Record that an operator asks for something, durably. Raises AuditUnavailable."""
+        return await self._durable("journal", _control(by, name, {"step": "asked"}))
+
+    def operated(self, by: Mapping[str, Any], name: str, asked: Receipt, wrong: str) -> None:
+        """Record how that ended; `wrong` is empty when it was done. Returns at once."""
+        fields = _control(by, name, {"step": "done" if not wrong else "failed"})
+        fields["ref"] = asked.seq
+        if wrong:
+            fields["ext"]["reason"] = wrong[:MAX_REASON]
+        self._later("journal", fields)
+
+    async def refused(self, by: Mapping[str, Any], name: str, code: str) -> None:
+        """Record an attempt on the control socket that was refused. Raises AuditUnavailable."""
+        fields = _control(by, name, {"code": code})
+        fields["outcome"] = {"status": "refused", "http": 403}
+        await self._durable("deny", fields)
+
+    # -- how it is written -----------------------------------------------------------------------
+
+    async def _keep(self, text: bytes) -> str:
+        try:
+            return await asyncio.to_thread(keep_text, self._ledger.directory, text)
+        except LedgerError as wrong:
+            raise AuditUnavailable(str(wrong)) from wrong
 
     async def _commit(self, data: bytes) -> str:
         if len(data) > OFF_LOOP:
@@ -175,7 +247,7 @@ class Audit:
         if call.credential is not None:
             actor["key"] = commit(self._key, call.credential.value.encode())[:16]
         action = {"kind": "model_call", "name": call.wire, "target": call.target}
-        return {"id": call.id, "actor": actor, "action": action}
+        return {"id": call.id, "actor": actor, "action": action, **_joins(call.stamp)}
 
     def _policy_fields(self, decision: str, rules: list[str] | None = None) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -187,6 +259,32 @@ class Audit:
         if rules:
             fields["rules"] = rules
         return fields
+
+
+def problem_of(ledger: Ledger) -> str | None:
+    """Return why a ledger takes no calls, as a sentence, or None."""
+    if ledger.state is LogState.OPEN:
+        return None
+    if ledger.state is LogState.LOW:
+        return (
+            "The disk of the ledger is nearly full, and what is left is kept for finishing "
+            "records; free some space, and calls are taken again."
+        )
+    return ledger.failure or "The ledger is closed."
+
+
+def _joins(stamp: Stamp) -> dict[str, str]:
+    """Return what the records of a deck and of a gateway are joined by, as far as it is known."""
+    known = {"run": stamp.run, "task": stamp.task}
+    return {name: value for name, value in known.items() if value}
+
+
+def _control(by: Mapping[str, Any], name: str, ext: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "actor": {"agent": by["program"]},
+        "action": {"kind": "control", "name": name},
+        "ext": {"by": dict(by), **ext},
+    }
 
 
 def _outcome_fields(outcome: Outcome, dur_us: int, answer_c: str) -> dict[str, Any]:

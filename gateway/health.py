@@ -8,21 +8,13 @@ nothing else. Called by `gateway.app`.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Final
 
 import orjson
 from aiohttp import web
 
 from gateway.metrics import CONTENT_TYPE, Metrics
 from shared import __version__
-
-#: Seconds between two looks at the disk.
-DISK_PERIOD: Final = 2.0
-MIB: Final = 1 << 20
 
 #: A check returns the sentence of what is wrong, or None.
 Check = Callable[[], str | None]
@@ -47,39 +39,6 @@ class Readiness:
 
 def _failing(checks: Mapping[str, Check]) -> list[str]:
     return [sentence for check in checks.values() if (sentence := check())]
-
-
-class DiskWatch:
-    """Free space of the file system the ledger is on, measured off the loop."""
-
-    def __init__(self, directory: Path, low_water_mib: int) -> None:
-        self._directory = directory
-        self._low_water = low_water_mib
-        self._free_mib: int | None = None
-
-    def check(self) -> str | None:
-        """Return the sentence of a disk too full to take calls, or None."""
-        if self._free_mib is None or self._free_mib >= self._low_water:
-            return None
-        return (
-            f"The disk of the ledger has {self._free_mib} MiB left, less than the "
-            f"{self._low_water} MiB kept for finishing records; free some space."
-        )
-
-    async def run(self) -> None:
-        """Measure until cancelled."""
-        while True:
-            await self.measure()
-            await asyncio.sleep(DISK_PERIOD)
-
-    async def measure(self) -> None:
-        """Measure once."""
-        try:
-            found = await asyncio.to_thread(os.statvfs, self._directory)
-        except OSError:
-            self._free_mib = 0
-            return
-        self._free_mib = found.f_bavail * found.f_frsize // MIB
 
 
 def add_routes(app: web.Application, readiness: Readiness, metrics: Metrics) -> None:

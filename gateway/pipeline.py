@@ -44,6 +44,7 @@ from gateway.redaction.vault import Originals, Vault, VaultError
 from gateway.redaction.vouching import digest, may_hold_signed
 from gateway.redaction.workers import ScanPool, scan_and_keep
 from gateway.settings import Settings
+from gateway.stamps import NO_STAMP, Stamp, Stamps
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
@@ -54,6 +55,8 @@ from shared.ledger import Receipt
 API_HEADERS: Final = ("anthropic-", "openai-beta", "x-amzn-bedrock-")
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NOBODY: Final = Scope("", "")
+#: Refusals without a record: there is no ledger to write it to, or too little room in it.
+_UNRECORDED: Final = frozenset({"not_ready", "busy", "audit_unavailable"})
 #: Scan failures that the same call may survive a moment later.
 _PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
 
@@ -69,6 +72,8 @@ class Call:
     #: Which tokens its values get, and whose they are.
     scope: Scope = _NOBODY
     credential: Credential | None = None
+    #: Which session and task the role was on when the call came.
+    stamp: Stamp = NO_STAMP
     receipt: Receipt | None = None
     #: Whether the client asked for a stream, and of which model.
     streams: bool = False
@@ -129,6 +134,7 @@ class Parts:
     metrics: Metrics
     usage: UsageMeter
     stopping: asyncio.Event
+    stamps: Stamps
     token_key: bytes = field(repr=False)
 
 
@@ -152,7 +158,8 @@ class Pipeline:
         found = routing.match(request.method, raw_path, raw_query, seen)
         if isinstance(found, routing.LocalAnswer):
             return web.Response(status=found.status, body=found.body)
-        call = Call(found, request.method if request.method in METHODS else "OTHER")
+        method = request.method if request.method in METHODS else "OTHER"
+        call = Call(found, method, stamp=self._parts.stamps.of(found.role))
         try:
             with self._parts.admission.enter():
                 self._metrics.in_flight(self._parts.admission.calls)
@@ -226,6 +233,8 @@ class Pipeline:
     # -- before anything leaves ------------------------------------------------------------------
 
     def _check_ready(self) -> None:
+        if problem := self._audit.problem:
+            raise unavailable(f"The gateway takes no calls: {problem}", "audit_unavailable")
         readiness = self._parts.readiness
         if lasting := readiness.lasting():
             raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
@@ -437,7 +446,7 @@ class Pipeline:
         self, call: Call, request: web.BaseRequest, refused: Refused
     ) -> web.StreamResponse:
         self._metrics.refusal(refused.code)
-        if refused.code not in {"not_ready", "busy"}:
+        if refused.code not in _UNRECORDED:
             try:
                 call.receipt = await self._audit.deny(call, refused.code, refused.status)
             except AuditUnavailable as wrong:

@@ -35,6 +35,7 @@ from pydantic_settings import (
 
 from gateway.credentials import PROVIDERS
 from gateway.errors import GatewayError
+from gateway.unix_path import CONTROL_SOCKET
 
 DEFAULT_LISTEN: Final = "127.0.0.1:8787"
 _LOOPBACK: Final = "127.0.0.1"
@@ -134,6 +135,9 @@ class Settings(BaseSettings):
     read_timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     #: Free MiB below which no call is taken, so that the ledger can always finish its records.
     disk_low_water_mib: int = Field(default=64, ge=0)
+    #: MiB of disk the ledger holds back for its last words on a full disk; 0 for none
+    #: (contracts/ledger.md section 2.5).
+    audit_reserve_mib: int = Field(default=64, ge=0, le=1024)
 
     #: One term a line, replaced wherever it stands; adds to the policy's own terms.
     custom_terms_file: UserPath | None = None
@@ -195,6 +199,16 @@ class Settings(BaseSettings):
     def keys_dir(self) -> Path:
         """The directory of every key this gateway makes for itself."""
         return self.home / "keys"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where decks and operators speak to the running gateway."""
+        return self.home / CONTROL_SOCKET
+
+    @property
+    def stamps_file(self) -> Path:
+        """Which tasks roles work on, for the next start."""
+        return self.home / "stamps.json"
 
     @property
     def vault_file(self) -> Path:

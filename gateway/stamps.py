@@ -107,6 +107,11 @@ class Stamps:
         self._resolve(role)
         return Change.CLEARED if before else Change.NOTHING
 
+    def task_of(self, session: str, role: str) -> str | None:
+        """Return the task of a role of a session, "" for none, None when it is not stamped."""
+        found = self._sessions.get(session)
+        return None if found is None else found.roles.get(role)
+
     def is_deck(self, one: Process) -> bool:
         """Tell whether a process stamps here."""
         return any(session.owner == one for session in self._sessions.values())

@@ -147,6 +147,7 @@ class Gateway:
                 "SPHRAGIS_LISTEN_ADDR": "127.0.0.1:0",
                 "SPHRAGIS_ANTHROPIC_BASE_URL": upstream,
                 "SPHRAGIS_SCAN_WORKERS": "1",
+                "SPHRAGIS_AUDIT_RESERVE_MIB": "0",
             }
             | {f"SPHRAGIS_{key.upper()}": value for key, value in settings.items()}
         )

@@ -18,7 +18,7 @@ from gateway.admission import (
     names_this_machine,
 )
 from gateway.credentials import credential_of
-from gateway.health import DiskWatch, Readiness
+from gateway.health import Readiness
 from gateway.logs import where
 from gateway.metrics import MAX_LABELS, Metrics, path_label
 from gateway.upstream import request_headers, response_headers
@@ -183,18 +183,6 @@ def test_readiness_tells_what_passes_from_what_lasts() -> None:
     assert readiness.reasons() == readiness.lasting() == ["Full."]
     state["disk"] = None
     assert readiness.reasons() == []
-
-
-async def test_a_disk_below_low_water_is_a_reason(tmp_path: Path) -> None:
-    low, enough = DiskWatch(tmp_path, 1 << 40), DiskWatch(tmp_path, 0)
-    assert low.check() is None
-    await low.measure()
-    await enough.measure()
-    assert "free some space" in str(low.check())
-    assert enough.check() is None
-    gone = DiskWatch(tmp_path / "gone", 1)
-    await gone.measure()
-    assert gone.check() is not None
 
 
 # -- pid file and log ---
