@@ -11,18 +11,15 @@ distinct. Pure; called by the format modules.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-import string
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, cast
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from urllib.parse import quote, unquote
 
 from gateway.wire.base import PartMemory, TextRedactor, ValueRedactor, offers
+from gateway.wire.encoded import SHORTEST_BASE64, forms_read, spelled_in, words_read
 from gateway.wire.nesting import JsonPrefix, escaped
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
@@ -64,50 +61,6 @@ _NAMES_A_SECRET: Final = re.compile(
 _LITERAL: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[0-9.eE+\-]*')
 #: A line that may be JSON by itself. The literal line end in front keeps the search fast.
 _JSON_LINE: Final = re.compile(r"\n([ \t]*[{\[][^\r\n]*[}\]])(?=[ \t]*\r?$)", re.MULTILINE)
-#: Shortest base64 word that is opened, with its padding: eight bytes.
-SHORTEST_BASE64: Final = 12
-#: Eighteen bytes and more are hardly ever UTF-8 by chance; of fewer, all must be readable.
-_SURE_BASE64: Final = 24
-#: A base64 word by itself, over several lines when the first ones are as long as tools write them.
-_BASE64_WORD: Final = re.compile(
-    r"(?<![A-Za-z0-9+/_-])"
-    r"(?:(?:(?:[A-Za-z0-9+/]{60,80}\r?\n[ \t]*)+[A-Za-z0-9+/]+"
-    r"|[A-Za-z0-9+/]{14,}+|[A-Za-z0-9_-]{14,}+)={0,2}+|[A-Za-z0-9+/_-]{10,13}+={1,2}+)(?![A-Za-z0-9+/_=-])"
-)
-#: Base64 of twelve and more ASCII characters, at whatever place of a longer word (a path, a name
-#: in front) it begins: the upper bit of every byte is zero.
-_BASE64_INSIDE: Final = re.compile(
-    r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){4,}"
-    r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3](?:[ABEFIJMNQRUVYZcdghklopstwx014589]=?|={0,2}))?"
-)
-#: Longest word that is searched for base64 inside; a longer one is a file.
-_LONGEST_SEARCHED: Final = 4096
-#: Most bytes that are unpacked of a compressed base64 word.
-_MOST_UNPACKED: Final = 1 << 20
-#: A text as long is remembered when nothing was encoded in it.
-_WORTH_REMEMBERING: Final = 512
-#: Characters in which such words and those of hexadecimal digits stand.
-_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{10,}+")
-_SHORTEST_HEX: Final = 20
-#: Ten and more printable characters in hexadecimal.
-_HEX_WORD: Final = re.compile(
-    r"[2-7][0-9a-fA-F](?<![0-9A-Za-z]..)"
-    r"(?:[2-7][0-9a-fA-F]|0[9aAdD]){9,}+(?![0-9A-Za-z])"
-    r"|0x(?<![0-9A-Za-z]..)(?:[2-7][0-9a-fA-F]|0[9aAdD]){10,}+(?![0-9A-Za-z])"
-)
-#: The value of a pair of a form or a query, when it is written with escapes; and what its name
-#: consists of.
-_FORM_VALUE: Final = re.compile(
-    r"=([^\s&%+=\"'`<>#;(){}|\\]*+(?:%[0-9a-fA-F]{2}|\+)[^\s&\"'`<>#;(){}|\\]*+)"
-)
-_FORM_NAME: Final = string.ascii_letters + string.digits + "_.-[]"
-_LONGEST_FORM_NAME: Final = 66
-_FORM_PLAIN: Final = "[]!*'(),/:@?"
-#: Characters or bytes of a text in a list of their own.
-_SHORTEST_SPELLED: Final = 8
-#: Groups of a number in a list.
-_FEWEST_GROUPS: Final = 3
-_GROUP: Final = re.compile(r"[+(]{0,2}\d{1,8}\)?", re.ASCII)
 #: `["x-api-key", "…"]`: a row of names and values, where the value is no word.
 _ROW_NAME: Final = re.compile(r"[A-Za-z][\w.\-]{1,63}", re.ASCII)
 _ROW_VALUE: Final = re.compile(r"(?=[^\d]*\d)[^\r\n]{6,4096}")
@@ -116,8 +69,8 @@ _EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2})
 #: `user_4539…`: a key or an id, letters before a number.
 _NUMBERED: Final = re.compile(r"([\w.:/\-]*[A-Za-z]_{1,2})(\d[\d\-]{10,24})", re.ASCII)
 _LONGEST_NUMBERED: Final = 80
-_LINE_END: Final = re.compile(r"\r?\n[ \t]*")
-_URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
+#: A text as long is remembered when nothing was encoded in it.
+_WORTH_REMEMBERING: Final = 512
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _URL_DELIMITER: Final = re.compile(r"([/?#&=;:@,]+)")
 
@@ -206,7 +159,7 @@ class Scanner:
     def spelled(self, items: list[Any], key: str | None, depth: int) -> tuple[str, str] | None:
         """Return the text that a list spells in characters or bytes, and the same redacted, when
         there is something in it."""
-        text = _spelled_in(items)
+        text = spelled_in(items)
         scanned = None if text is None else self.string(text, key, depth + 1)
         return None if text is None or scanned is None or scanned == text else (text, scanned)
 
@@ -269,8 +222,7 @@ class Scanner:
         edited = edit_json(text, self, key, depth)
         if edited is not None:
             return edited
-        if "=" in text and ("%" in text or "+" in text):
-            text = _FORM_VALUE.sub(lambda found: self._form_value(found, depth), text)
+        text = forms_read(text, lambda value, name: self.string(value, name, depth + 1))
         if "\n" not in text or '"' not in text:
             return text
 
@@ -282,18 +234,6 @@ class Scanner:
         edited_lines = _JSON_LINE.sub(line, lines)
         return text if edited_lines == lines else edited_lines[1:]
 
-    def _form_value(self, found: re.Match[str], depth: int) -> str:
-        """Read the value of a form's pair; a single `a=b` in the middle of a text is code."""
-        text, start, end = found.string, found.start(), found.end()
-        near = text[max(0, start - _LONGEST_FORM_NAME) : start]
-        before = near.rstrip(_FORM_NAME)
-        is_pair = before.endswith(("?", "&")) or text[end : end + 1] == "&" or end == len(text)
-        if not is_pair or len(before) == len(near):
-            return found.group()
-        decoded = unquote_plus(found[1], errors="replace")
-        scanned = self.string(decoded, near[len(before) :], depth + 1)
-        return found.group() if scanned == decoded else f"={quote_plus(scanned, safe=_FORM_PLAIN)}"
-
     def _opening(self, text: str, depth: int) -> str:
         """Read what is written in base64 and hexadecimal within a text; a long one in which there
         was nothing is remembered, because it is sent again on every turn."""
@@ -303,65 +243,10 @@ class Scanner:
             if memory.is_clean(mark):
                 return text
             before = memory.touched
-        opened = self._words_opened(text, depth)
+        opened = words_read(text, lambda word: self.string(word, None, depth + 1))
         if memory is not None and opened == text and memory.touched == before:
             memory.remember_clean(mark)
         return opened
-
-    def _words_opened(self, text: str, depth: int) -> str:
-        """Return `text` with every encoded word read. Both kinds of words stand in runs of the
-        same characters, which are found far faster than the words themselves."""
-        parts: list[str] = []
-        copied = read = 0
-        digits = False
-        for run in _RUN.finditer(text):
-            start, end = run.span()
-            digits = digits or (
-                end - start >= _SHORTEST_HEX and _HEX_WORD.search(text, start, end) is not None
-            )
-            found = None if start < read else _BASE64_WORD.match(text, start)
-            if found is None:
-                continue
-            word, read = found.group(), found.end()
-            opened = self._encoded(word, depth)
-            if opened != word:
-                parts += (text[copied:start], opened)
-                copied = read
-        if parts:
-            text = "".join((*parts, text[copied:]))
-        if not parts and not digits:
-            return text
-        return _HEX_WORD.sub(lambda found: self._hexadecimal(found.group(), depth), text)
-
-    def _hexadecimal(self, word: str, depth: int) -> str:
-        mark = "0x" if word[:2] == "0x" else ""
-        decoded = bytes.fromhex(word.removeprefix(mark)).decode("ascii", "replace")
-        scanned = self.string(decoded, None, depth + 1)
-        return word if scanned == decoded else mark + scanned.encode().hex()
-
-    def _encoded(self, word: str, depth: int) -> str:
-        """Read a base64 word that is a text, and encode again what changed of it."""
-        opened = _opened(word)
-        if opened is None:
-            if len(word) > _LONGEST_SEARCHED:
-                return word
-            return _BASE64_INSIDE.sub(lambda found: self._inside(found.group(), depth), word)
-        decoded, encoding = opened
-        scanned = self.string(decoded, None, depth + 1)
-        return word if scanned == decoded else _closed(_bytes(scanned, encoding), word)
-
-    def _inside(self, piece: str, depth: int) -> str:
-        """Read base64 within a longer word; what follows it must keep its place."""
-        opened = _opened(piece)
-        if opened is None:
-            return piece
-        scanned = self.string(opened[0], None, depth + 1)
-        if scanned == opened[0]:
-            return piece
-        raw = _bytes(scanned, opened[1])
-        if not piece.endswith("=") and len(piece) % 4 == 0:
-            raw += b" " * (-len(raw) % 3)
-        return _closed(raw, piece)
 
     def _whole(self, text: str, scan: Callable[[str], str]) -> str:
         """Scan text that may hold lone surrogates, which only JSON inside a string can bring."""
@@ -510,68 +395,6 @@ def distinct_keys(
         yield name, value
 
 
-def _opened(word: str) -> tuple[str, str] | None:
-    """Return the text that a base64 word holds and its encoding, or None when it holds none."""
-    compact = ("".join(word.split()) if "\n" in word else word).rstrip("=")
-    if len(compact) % 4 == 1:
-        return None
-    if "-" in compact or "_" in compact:
-        compact = compact.translate(_URL_SAFE)
-    raw = binascii.a2b_base64(compact + "=" * (-len(compact) % 4))
-    if raw[:2] == b"\x1f\x8b":
-        text = _unpacked(raw)
-        return None if text is None else (text, "gzip")
-    wide = raw[1::2].count(0) * 2 > len(raw) // 2 and len(raw) % 2 == 0
-    encoding = "utf-16-le" if wide else "utf-8"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
-        return None
-    sure = len(compact) >= _SURE_BASE64 or (text.isascii() and _is_readable(text))
-    return (text, encoding) if sure else None
-
-
-def _is_readable(text: str) -> bool:
-    return all(c.isprintable() or c in "\t\r\n" for c in text)
-
-
-def _unpacked(raw: bytes) -> str | None:
-    """Return the text in bytes that gzip packed, or None when it is none, or too long a one."""
-    inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    try:
-        plain = inflater.decompress(raw, _MOST_UNPACKED)
-        return plain.decode() if inflater.eof else None
-    except (zlib.error, UnicodeDecodeError):
-        return None
-
-
-def _bytes(text: str, encoding: str) -> bytes:
-    if encoding != "gzip":
-        return text.encode(encoding, "replace")
-    deflater = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
-    return deflater.compress(text.encode("utf-8", "replace")) + deflater.flush()
-
-
-def _spelled_in(items: list[Any]) -> str | None:
-    """Return the text that a list spells: one character, one byte or one group of a number an
-    item; or None."""
-    if len(items) < _SHORTEST_SPELLED:
-        grouped = len(items) >= _FEWEST_GROUPS and all(
-            isinstance(item, str) and _GROUP.fullmatch(item) for item in items
-        )
-        return " ".join(items) if grouped else None
-    if isinstance(items[0], str):
-        spells = all(isinstance(item, str) and len(item) <= 2 for item in items)
-        return "".join(items) if spells else None
-    if not all(type(item) is int and 9 <= item < 256 for item in items):
-        return None
-    try:
-        text = bytes(items).decode()
-    except UnicodeDecodeError:
-        return None
-    return text if _is_readable(text) else None
-
-
 def _written_out(lexeme: str) -> str | None:
     """Return the digits of a whole number written with a point or an exponent, or None."""
     found = _EXPONENT.fullmatch(lexeme)
@@ -583,21 +406,6 @@ def _written_out(lexeme: str) -> str | None:
     except InvalidOperation:
         return None
     return f"{abs(whole):f}" if whole == number else None
-
-
-def _closed(raw: bytes, like: str) -> str:
-    """Return bytes in base64 written like another word: its alphabet, padding and line ends."""
-    encode = base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode
-    word = encode(raw).decode()
-    bare = like.rstrip()
-    if not bare.endswith("=") and len("".join(bare.split())) % 4:
-        word = word.rstrip("=")
-    line_end = _LINE_END.search(bare)
-    if line_end is None:
-        return word + like[len(bare) :]
-    end, width = line_end.group(), line_end.start()
-    lines = (word[at : at + width] for at in range(0, len(word), width))
-    return end.join(lines) + like[len(bare) :]
 
 
 class _TooDeep(Exception):

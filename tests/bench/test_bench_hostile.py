@@ -91,7 +91,7 @@ def readers() -> dict[str, Callable[[str], object]]:
     for kind in RULES:
         rule = kind(policy)
         found[kind.__name__] = lambda text, rule=rule: list(rule.spans(Source(text)))  # type: ignore[misc]
-    found["escapes"] = read_through
+    found["escapes"] = lambda text: read_through(Source(text))
     found["(all together)"] = detector.find
     return found
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import iban, luhn
 
+from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.escapes import read_through
 from gateway.redaction.policy import load_policy
@@ -67,7 +68,7 @@ def test_a_value_written_in_escapes_is_found_whole(detector: Detector, kind: str
 
 @given(st.recursive(st.text(), lambda inner: inner.map(json.dumps), max_leaves=4))
 def test_the_way_back_covers_the_text_without_a_gap(text: str) -> None:
-    reading = read_through(text)
+    reading = read_through(Source(text))
     if reading is None:
         return
     edges = [reading.back(Span(i, i + 1, "X", 1.0, "r")) for i in range(len(reading.text))]
@@ -76,7 +77,7 @@ def test_the_way_back_covers_the_text_without_a_gap(text: str) -> None:
         assert one.start < one.end <= other.start
     for char, edge in zip(reading.text, edges, strict=True):
         piece = text[edge.start : edge.end]
-        alone = read_through(piece)
+        alone = read_through(Source(piece))
         assert (alone.text if alone else piece) == char
 
 
@@ -130,12 +131,12 @@ def test_json_in_prose_stays_json_when_values_are_replaced(detector: Detector) -
 
 
 def test_a_text_without_escapes_is_not_copied() -> None:
-    assert read_through("plain, 50% & more \\ done") is None
+    assert read_through(Source("plain, 50% & more \\ done")) is None
 
 
 @pytest.mark.parametrize("piece", ["\\", "_", "\x1b[1;", "&#", "-\n", "\\x1b[1", "%", "\\u001b"])
 def test_hostile_texts_are_read_in_one_pass(piece: str) -> None:
     # Quadratic work on half a megabyte would take hours.
     text = piece * (500_000 // len(piece))
-    reading = read_through(text)
+    reading = read_through(Source(text))
     assert reading is None or len(reading.text) <= len(text)

@@ -297,12 +297,13 @@ class AddressRule(Rule):
                     break
                 yield Span(first, last, "ADDRESS", 0.8, f"street-{sort.name.lower()}")
                 break
-        yield from _by_place(text)
+        yield from _by_place(source)
 
 
-def _by_place(text: str) -> Iterator[Span]:
+def _by_place(source: Source) -> Iterator[Span]:
     """Addresses told by the code of their place."""
-    for hint in _PLACE_HINT.finditer(text):
+    text = source.text
+    for hint in _PLACE_HINT.finditer(text) if source.may_hold(b"00 ") else ():
         code = _CODE_AHEAD.search(text, max(0, hint.start() - _CODE_REACH), hint.end())
         if code is None:
             continue
@@ -315,19 +316,19 @@ def _by_place(text: str) -> Iterator[Span]:
         street = None if place is None else _street_before_place(text, code, place.end())
         if place is not None and street is not None:
             yield Span(street, place.end(), "ADDRESS", 0.75, "street-place")
-    for match in _US_TAIL.finditer(text):
+    for match in _US_TAIL.finditer(text) if source.may_hold(b" 00000") else ():
         head = _before_us_tail(text, match)
         if head is not None and not _is_no_ones(text, head):
             yield Span(head, match.end(), "ADDRESS", 0.85, "street-zip")
     done = 0
-    for match in _PLACE_BEHIND.finditer(text):
+    for match in _PLACE_BEHIND.finditer(text) if source.may_hold(b", 0") else ():
         if match.start() < done:
             continue
         street = _street_of_place(text, match.start())
         if street is not None:
             done = _with_tail(text, street, match.start())
             yield Span(street, done, "ADDRESS", 0.75, "place")
-    for match in _UK_SECOND.finditer(text):
+    for match in _UK_SECOND.finditer(text) if source.may_hold(b" 0xx") else ():
         code = _UK_ALONE.search(text, max(0, match.start() - 4), match.end())
         if code is not None:
             yield Span(code.start(), code.end(), "ADDRESS", 0.7, "uk-postcode")

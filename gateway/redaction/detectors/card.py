@@ -89,6 +89,8 @@ class CardRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""
+        if not source.may_hold_digits(_SHORTEST):
+            return
         judged: dict[str, tuple[bool, bool]] = {}
         for run in _RUN.finditer(source.text):
             if run.end() - run.start() >= _SHORTEST:

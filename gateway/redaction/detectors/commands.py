@@ -11,7 +11,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
-from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.values import CONSTANTS, SHORTEST, Judge, is_chosen
 from gateway.redaction.spans import Span
 
@@ -166,6 +166,7 @@ _PROGRAMS: Final = {
 
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = tuple(_PROGRAMS)
+_PART: Final = part_of(TRIGGERS)
 _SEARCH: Final = AhoCorasick(TRIGGERS)
 _SHAPES: Final = tuple(_PROGRAMS.values())
 
@@ -181,6 +182,8 @@ _STATEMENT_REACH: Final = 160
 
 def commands(source: Source, judge: Judge) -> Iterator[Span]:
     """Passwords that programs take by a short option or as `user:password`."""
+    if not source.may_hold_words(_PART):
+        return
     text = source.folded
     for index, at, _end in _SEARCH.find_matches_as_indexes(source.folded, overlapping=True):
         match = _SHAPES[index].match(source.text, at)

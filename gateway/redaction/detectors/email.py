@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from phonenumbers import SUPPORTED_REGIONS
 
-from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences
+from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences, part_of
 from gateway.redaction.spans import Span
 
 #: RFC 5321 limits; they also bound the work per `@`.
@@ -59,6 +59,7 @@ _ESCAPED: Final = re.compile(r"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv0]")
 
 #: `jane [at] host [dot] com`, `jane at host dot com`: written so that programs do not read it.
 _SPELLED_SIGNS: Final = ("[at]", "(at)", "{at}", "[ at ]", "( at )", " dot ")
+_SPELLED: Final = part_of(_SPELLED_SIGNS)
 _SPELLED_LOCAL: Final = re.compile(r"[\w.+\-]{1,64}[ ]?\Z")
 _SPELLED_HOST: Final = re.compile(
     r"[ ]?(?:[\w\-]{1,63}(?:[ ]?[\[({][ ]?dot[ ]?[\])}][ ]?|[ ]dot[ ]|\.)){1,4}"
@@ -75,6 +76,8 @@ _IN_WORDS_END: Final = re.compile(
 
 
 def _spelled(source: Source) -> Iterator[Span]:
+    if not source.may_hold_words(_SPELLED):
+        return
     text = source.text
     for at, sign in occurrences(source.folded, _SPELLED_SIGNS):
         if sign == " dot ":

@@ -79,6 +79,8 @@ _CODED: Final = re.compile(
     + r"|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff"
     r"\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]"
 )
+#: With what all of them begin in plain text but the name of a mail's encoding.
+_CODED_SIGNS: Final = (b"%", b"&", b"\\", b"\x1b")
 #: A sign for a hundredth may also stand before a card's own digits: `%4012 …` is no `@12 …`.
 _PERCENT_NUMBER: Final = re.compile(r"%\d{4}")
 
@@ -173,7 +175,7 @@ class Detector:
             lead = f"{_BETWEEN_WORDS.sub(' ', key[-_NAMED_VALUE:])}: "
             found += [
                 replace(span, start=span.start - len(lead), end=span.end - len(lead))
-                for span in self._through_escapes(lead + hidden, self._by_context)
+                for span in self._through_escapes(Source(lead + hidden), self._by_context)
                 if span.start >= len(lead)
             ]
         return self._settle(value, found)
@@ -199,8 +201,9 @@ class Detector:
         for rule in self._raw:
             if wanted & self._bits[id(rule)]:
                 yield from rule.spans(source)
-        coded = (_CODED_PLAIN if text.isascii() else _CODED).search(text) is not None
-        yield from self._through_escapes(text, self._rules if coded else self._reading, wanted)
+        yield from self._through_escapes(
+            source, self._rules if _is_coded(source) else self._reading, wanted
+        )
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)
         for own in self._own:
@@ -210,12 +213,12 @@ class Detector:
         return _ALL if len(source.text) > self._short else self._prefilter.wanted(source)
 
     def _through_escapes(
-        self, text: str, rules: Iterable[Rule], wanted: int | None = None
+        self, source: Source, rules: Iterable[Rule], wanted: int | None = None
     ) -> Iterator[Span]:
         """Yield what `rules` find in the text as it will be read, as spans of the text as it is.
         `wanted` is what the prefilter says of the text as it is."""
-        reading = read_through(text)
-        source = Source(reading.text if reading else text)
+        reading = read_through(source)
+        source = Source(reading.text) if reading else source
         if wanted is None or reading is not None:
             wanted = self._wanted(source)
         if not wanted:
@@ -253,6 +256,16 @@ class Detector:
                 parts = [part for part in parts if holds_secret(text[part.start : part.end])]
             pieces += parts
         return pieces
+
+
+def _is_coded(source: Source) -> bool:
+    """Whether a character is written in a way that even the rules for quoted values do not know."""
+    text = source.text
+    if not text.isascii():
+        return _CODED.search(text) is not None
+    if not source.may_hold(*_CODED_SIGNS):
+        return "quoted-printable" in text
+    return _CODED_PLAIN.search(text) is not None
 
 
 def _beside_digits(text: str, span: Span) -> bool:

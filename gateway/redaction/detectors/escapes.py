@@ -21,7 +21,7 @@ from functools import cache
 from html.entities import name2codepoint
 from typing import Final
 
-from gateway.redaction.detectors.base import HIDDEN
+from gateway.redaction.detectors.base import HIDDEN, Source
 from gateway.redaction.spans import Span
 
 #: The look ahead at its first character lets `re` skip all others quickly. A run of backslashes
@@ -46,6 +46,10 @@ _ESCAPE: Final = re.compile(
 #: Where one of these can begin. Every branch begins with a letter of its own, so that `re` passes
 #: over all other characters at once.
 _SIGN: Final = re.compile(r"\x1b|\\|%|&|_(?=_{0,2}[\d+(])|_(?<=\d_)|-(?=[\d+(])|\+(?=[+(])")
+#: The first four of these, and the shapes of the others (see `Source.may_hold`).
+_LEADS: Final = (b"\x1b", b"\\", b"%", b"&")
+_LEAD: Final = re.compile(r"[\x1b\\%&]")
+_JOINED: Final = (b"_0", b"_+", b"_(", b"0_", b"-0", b"-+", b"-(", b"++", b"+(")
 #: An accent or underline behind its letter (Unicode's form D), and what has no width: marks of
 #: direction, joiners, the soft hyphen.
 _APART: Final = (
@@ -142,8 +146,11 @@ class Reading:
         return offset + (self._shifts[passed - 1] if passed else 0)
 
 
-def read_through(text: str) -> Reading | None:
+def read_through(source: Source) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
+    text = source.text
+    if text.isascii() and not _may_hold_escapes(source):
+        return None
     alike = apart = False
     if "+" in text and "&" in text and _FORM_BLANK.search(text):
         text = _FORM_VALUE.sub(_without_plus, text)
@@ -159,7 +166,7 @@ def read_through(text: str) -> Reading | None:
     shown: list[bool] = []
     at = length = 0
     opened = -1
-    for found in _escapes(text) if escape is _ESCAPE else escape.finditer(text):
+    for found in _escapes(source, text) if escape is _ESCAPE else escape.finditer(text):
         if found.lastgroup == "open":
             opened = found.end()
         elif found.lastgroup == "close":
@@ -182,10 +189,19 @@ def read_through(text: str) -> Reading | None:
     return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
 
 
-def _escapes(text: str) -> Iterator[re.Match[str]]:
-    """Yield what `_ESCAPE` finds: its many branches are tried only where one can begin."""
+def _may_hold_escapes(source: Source) -> bool:
+    """Whether an escape can be in a text of ASCII, whose shape tells fast."""
+    return source.may_hold(*_LEADS, *_JOINED) or (
+        "=" in source.text and _IS_MAIL.search(source.text) is not None
+    )
+
+
+def _escapes(source: Source, text: str) -> Iterator[re.Match[str]]:
+    """Yield what `_ESCAPE` finds: its many branches are tried only where one can begin. `text` is
+    that of `source`, some of its characters read as others."""
     at = 0
-    for sign in _SIGN.finditer(text):
+    sure = text is source.text and not source.may_hold(*_JOINED)
+    for sign in (_LEAD if sure else _SIGN).finditer(text):
         if sign.start() >= at and (found := _ESCAPE.match(text, sign.start())) is not None:
             at = found.end()
             yield found

@@ -14,7 +14,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
-from gateway.redaction.detectors.base import HIDDEN, Source
+from gateway.redaction.detectors.base import HIDDEN, Source, part_of
 from gateway.redaction.detectors.names import PASSWORD
 from gateway.redaction.detectors.values import Judge, dense, is_chosen, is_long_random, is_random
 from gateway.redaction.spans import Span
@@ -93,6 +93,8 @@ def is_handed_secret(judge: Judge, head: str, own: str, value: str) -> bool:
 
 def handed(source: Source, judge: Judge) -> Iterator[Span]:
     """Yield the secrets of every list and map behind a telling name."""
+    if not source.may_hold_words(_PART):
+        return
     text, folded, done = source.text, source.folded, 0
     for at in _places(folded):
         if at < done:
@@ -109,6 +111,7 @@ def handed(source: Source, judge: Judge) -> Iterator[Span]:
         yield from found
 
 
+_PART: Final = part_of(TRIGGERS)
 _SEARCH: Final = AhoCorasick(TRIGGERS)
 _KEY: Final = TRIGGERS.index("key")
 _OF_KEYS: Final = (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import Source, occurrences
+from gateway.redaction.detectors.base import Source, occurrences, part_of
 from gateway.redaction.detectors.values import JUDGED, dense, is_random
 from gateway.redaction.spans import Span
 
@@ -45,9 +45,13 @@ _COOKIE_PLACES: Final = ("cookie", "-b '", '-b "')
 _SCHEMES: Final = ("bearer", "basic")
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_SCHEMES, "authorization", '"auth"', *_COOKIE_PLACES)
+_PART: Final = part_of((*_SCHEMES, "authorization", '"auth"'))
+_COOKIES: Final = part_of(_COOKIE_PLACES)
 
 
 def headers(source: Source) -> Iterator[Span]:
+    if not source.may_hold_words(_PART):
+        return
     for at, scheme in occurrences(source.folded, _SCHEMES):
         match = _CREDENTIAL.match(source.text, at + len(scheme))
         if match is None or source.text[max(0, at - 1) : at].isalnum():
@@ -78,6 +82,8 @@ def _is_basic(value: str) -> bool:
 
 def cookies(source: Source) -> Iterator[Span]:
     """Values of sessions in `Cookie:` and `Set-Cookie:`, and where tools are given cookies."""
+    if not source.may_hold_words(_COOKIES):
+        return
     text = source.text
     done = 0
     for at, place in sorted(occurrences(source.folded, _COOKIE_PLACES)):

@@ -146,6 +146,8 @@ def _is_solid(run: str) -> bool:
     return len(run) >= 24 or any(c.isdigit() or c in "+/=" for c in run)
 
 
+#: Of lines alone.
+SHORTEST_LINE: Final = 64
 #: As wide as tools write the lines of a key; one more where a patch put its sign before them.
 _WIDTHS: Final = frozenset((64, 70, 76))
 _LINE: Final = re.compile(r"[A-Za-z0-9+/](?<![A-Za-z0-9+/=_-].)[A-Za-z0-9+/]{63,76}+(?![\w=+/-])")

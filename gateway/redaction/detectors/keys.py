@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors.base import Rule, Source, Triggers
-from gateway.redaction.detectors.key_lines import BREAK, before, behind, middles
+from gateway.redaction.detectors.key_lines import (
+    BREAK,
+    SHORTEST_LINE,
+    before,
+    behind,
+    middles,
+)
 from gateway.redaction.spans import Span
 
 #: A form that was sent has its blanks written as plus signs.
@@ -95,8 +101,9 @@ class PrivateKeyRule(Rule):
                     done = end
                     yield Span(begin.start(), end, "PRIVATEKEY", 1.0, "pem")
             yield from _tails(text, done)
-        for start, end in middles(text):
-            yield Span(start, end, "PRIVATEKEY", 0.8, "key-lines")
+        if source.may_hold_run(SHORTEST_LINE):
+            for start, end in middles(text):
+                yield Span(start, end, "PRIVATEKEY", 0.8, "key-lines")
         if "kty" in text:
             yield from _members(text)
         if "Private-Lines: " in text:

@@ -106,9 +106,7 @@ class Labels:
             for name in names
         ]
         self._search = AhoCorasick(
-            names,
-            matchkind=MatchKind.LeftmostLongest,
-            implementation=Implementation.DFA if len(names) <= _FAST_MOST else None,
+            names, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
         )
 
     def find(self, source: Source) -> Iterator[Label]:
@@ -143,8 +141,6 @@ class Labels:
 
 
 _NAME_MOST: Final = 48
-#: So many names are searched for with the faster automaton, which takes long to build.
-_FAST_MOST: Final = 1000
 
 
 def _ends_element(text: str, start: int) -> bool:

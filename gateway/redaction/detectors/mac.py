@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences
+from gateway.redaction.detectors.base import Rule, Source, Triggers, occurrences, part_of
 from gateway.redaction.spans import Span
 
 _H: Final = "[0-9A-Fa-f]"
@@ -22,6 +22,7 @@ _PAIRS: Final = tuple(
 _DOTTED: Final = re.compile(rf"\.(?<={_H}{{4}}\.){_H}{{4}}\.{_H}{{4}}(?![.\-]?\w)")
 #: Twelve digits in a row, behind the name of such an address.
 _NAMES: Final = ("mac", "hwaddr", "bssid", "ether", "hardware")
+_NAMED: Final = part_of(_NAMES)
 _BARE: Final = re.compile(
     rf"[\w ]{{0,24}}?[\"'>]?[ ]{{0,3}}[:=]?[ ]{{0,3}}[\"']?(?<!\w)({_H}{{12}})(?!\w)"
 )
@@ -51,6 +52,8 @@ class MacRule(Rule):
             # Three groups of digits alone are a version or an amount.
             if _is_free(text, start) and _LETTER.search(written) and _is_someones(written):
                 yield Span(start, match.end(), "MAC", 0.8, "mac")
+        if not source.may_hold_words(_NAMED):
+            return
         for at, name in occurrences(source.folded, _NAMES):
             bare = _BARE.match(text, at + len(name))
             if bare is not None and _is_someones(bare.group(1)):

@@ -14,7 +14,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
-from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.base import Source, part_of
 
 #: Parts of names that may be followed by a secret; searched in lower case.
 HINTS: Final = (
@@ -31,6 +31,7 @@ PASS: Final = re.compile(
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
 TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")
+_PART: Final = part_of(TRIGGERS)
 _SEARCH: Final = AhoCorasick(TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
 _KEY_TAILS: Final = frozenset(
@@ -99,6 +100,8 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def places(source: Source) -> Iterator[int]:
     """Where the name of a secret may be, in order."""
+    if not source.may_hold_words(_PART):
+        return
     folded = source.folded
     for index, at, _end in _SEARCH.find_matches_as_indexes(folded, overlapping=True):
         if index < len(HINTS):

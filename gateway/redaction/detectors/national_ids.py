@@ -685,6 +685,8 @@ _ALONE: Final = re.compile(
     r")(?![\w]|[.\-/]\w)",
     re.ASCII,
 )
+#: In each of these forms but two.
+_FEWEST_IN_ROW: Final = 6
 #: How many characters before the digit where a find begins belong to it.
 _LEAD: Final = {
     "nino": 2, "nino2": 2, "nino3": 3, "nino4": 3, "cf": 6, "cf2": 8, "nie": 1, "nie2": 2, "pan": 5,
@@ -766,6 +768,10 @@ class NationalIdRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every group of digits that begins like one."""
+        if not (
+            source.may_hold_digits(_FEWEST_IN_ROW) or source.may_hold(b"x0000x", b"x00x00")
+        ):  # `pan` and `cf` are written with fewer
+            return
         text = source.text
         judged: dict[str, bool] = {}
         for match in _ALONE.finditer(text):

@@ -17,7 +17,14 @@ from typing import ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
-from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers, occurrences
+from gateway.redaction.detectors.base import (
+    HIDDEN,
+    Rule,
+    Source,
+    Triggers,
+    occurrences,
+    part_of,
+)
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
 from gateway.redaction.policy import Policy
@@ -162,6 +169,7 @@ _TRAILER_HEADS: Final = (
     "sender:", "attn:", "von:", "an:", "de:", "de :", "à:", "à :", "da:", "para:", "van:", "aan:",
     "od:", "do:", "från:", "till:", "fra:", "til:", "από:", "προς:",
 )  # fmt: skip
+_TRAILERS: Final = part_of(_TRAILER_HEADS)
 _TRAILER_SEARCH: Final = AhoCorasick(_TRAILER_HEADS)
 _TRAILER: Final = re.compile(
     r"[ \t>*#/+-]{0,12}(?:@author[ \t]+|(?:Author|Committer|Maintainer|Co-authored-by|"
@@ -598,6 +606,8 @@ def _before(text: str, end: int) -> tuple[int, int] | None:
 
 def _trailers(source: Source) -> Iterator[Span]:
     """`Reviewed-by: Jane Doe`, without an address too."""
+    if not source.may_hold_words(_TRAILERS):
+        return
     text = source.text
     for _, found, _end in _TRAILER_SEARCH.find_matches_as_indexes(source.folded):
         line = text.rfind("\n", max(0, found - _LONGEST), found) + 1
@@ -618,12 +628,15 @@ def _trailers(source: Source) -> Iterator[Span]:
 
 #: Names of a person in a card (RFC 6350), a calendar (RFC 5545) and a directory (RFC 4519).
 _DIRECTORY: Final = ("fn:", "fn;", "cn=", "\nn:", "\nn;", "displayname=", "sn=", "givenname=")
+_DIRECTORIES: Final = part_of(_DIRECTORY)
 _DIRECTORY_VALUE: Final = re.compile(
     r"(?:;[^:\n]{1,60}:)?[\"']?(?P<name>[^\W\d_](?:[^\W\d_]|[ .'’;\-]){1,79})(?=[\"',:;+/\r\n]|\Z)"
 )
 
 
 def _directory(source: Source) -> Iterator[Span]:
+    if not source.may_hold_words(_DIRECTORIES):
+        return
     text = source.text
     for at, sign in occurrences(source.folded, _DIRECTORY):
         if text[at - 1 : at].isalnum() and sign[0] != "\n":

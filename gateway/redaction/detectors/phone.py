@@ -98,6 +98,8 @@ class PhoneRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at every run of digit groups."""
+        if not source.may_hold_digits(_FEWEST):
+            return
         text = source.text
         done = 0
         words: _Words = {}

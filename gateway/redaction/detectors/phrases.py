@@ -14,7 +14,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
-from gateway.redaction.detectors.base import Source, occurrences
+from gateway.redaction.detectors.base import Source, occurrences, part_of
 from gateway.redaction.detectors.values import PLACEHOLDER, dense, is_chosen
 from gateway.redaction.spans import Span
 
@@ -27,6 +27,7 @@ _PHRASES: Final = ("passphrase", "pass phrase", "pass_phrase", "pass-phrase")
 _HERE: Final = "<<<"
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_SEEDS, *_PHRASES, _HERE)
+_PART: Final = part_of(TRIGGERS)
 _SEARCH: Final = AhoCorasick((*_SEEDS, *_PHRASES))
 
 _GLUE: Final = re.compile(
@@ -70,6 +71,8 @@ _ASKING: Final = re.compile(
 
 def phrases_in(source: Source) -> Iterator[Span]:
     """Look behind every word for a phrase, and behind every here-string."""
+    if not source.may_hold_words(_PART):
+        return
     text, folded = source.text, source.folded
     for index, _, end in _SEARCH.find_matches_as_indexes(folded):
         span = _phrase(text, end, seed=index < len(_SEEDS))

@@ -14,7 +14,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
-from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
 from gateway.redaction.detectors.values import (
     CODE,
@@ -145,6 +145,7 @@ _SEARCH: Final = AhoCorasick(
     matchkind=MatchKind.LeftmostLongest,
     implementation=Implementation.DFA,
 )
+_PART: Final = part_of((*_WORDS, *_PAIR_WORDS))
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_WORDS, *_PAIR_WORDS, "PIN")
 _PIN: Final = re.compile(
@@ -156,7 +157,8 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
     """Look behind every word for a password or a key."""
     text, done = source.text, 0
     seen: set[str] = set()
-    for index, at, end in _SEARCH.find_matches_as_indexes(source.folded):
+    found = _SEARCH.find_matches_as_indexes(source.folded) if source.may_hold_words(_PART) else ()
+    for index, at, end in found:
         if at < done or _joined(text, at, end):
             continue
         if index >= len(_WORDS):

@@ -25,6 +25,7 @@ _WORDS: Final = ("ssn", "social security", "social_security", "social-security",
 #: How far behind such a word the number may stand, in characters.
 _REACH: Final = 40
 _LONGEST: Final = 11
+_DIGITS: Final = 9
 
 
 class SsnRule(Rule):
@@ -34,10 +35,12 @@ class SsnRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(digits=9)
+        return Triggers(digits=_DIGITS)
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Dashed numbers anywhere, others behind their name."""
+        if not source.may_hold_digits(_DIGITS):
+            return
         for middle in _MIDDLE.finditer(source.text):
             match = _DASHED.match(source.text, max(0, middle.start() - 3))
             if match is not None:

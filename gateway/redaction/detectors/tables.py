@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.detectors.names import PASSWORD, is_secret_name
 from gateway.redaction.detectors.values import Judge, dense, is_chosen
@@ -44,6 +44,7 @@ _KEYS: Final = _value(
 _LABELS: Final = Labels((_PASSWORDS, _KEYS))
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = _LABELS.names
+_PART: Final = part_of(TRIGGERS)
 #: A head holds names only: two at least, and not the items of a list in source code.
 _HEAD_NAME: Final = r"[\"'`]?[^\W\d_][\w .\-/]{0,40}[\"'`]?"
 _HEAD: Final = re.compile(
@@ -58,6 +59,8 @@ _SINGLE: Final = re.compile(r"\S+")
 
 def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     """Yield what stands below the heads of columns."""
+    if not source.may_hold_words(_PART):
+        return
     text = source.text
     if "\n" not in text and "values" not in source.folded:
         return

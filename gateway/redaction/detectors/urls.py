@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.redaction.detectors.base import HIDDEN, Source, occurrences
+from gateway.redaction.detectors.base import HIDDEN, Source, occurrences, part_of
 from gateway.redaction.detectors.values import CONSTANTS, JUDGED, Judge, is_expression, is_generated
 from gateway.redaction.spans import Span
 
@@ -26,6 +26,7 @@ _USER_ONLY: Final = re.compile(r"(?P<value>[\w\-]{16,256})@(?=[\w\[$%{.\-])", re
 _QUERY_NAMES: Final = (
     "sig=", "signature=", "hmac=", "?key=", "&key=", "?code=", "&code=", "response=",
 )  # fmt: skip
+_QUERIES: Final = part_of(_QUERY_NAMES)
 _DSN_SIGNS: Final = ("@tcp(", "@unix(")
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = (*_QUERY_NAMES, *_DSN_SIGNS, "://")
@@ -34,6 +35,9 @@ _QUERY_VALUE: Final = re.compile(r"\"?(?P<value>[A-Za-z0-9%+/_~.\-]{16,1024}={0,
 
 def passwords(text: str, judge: Judge) -> Iterator[Span]:
     """Yield `password` of `scheme://user:password@host`, and of Go's data source names."""
+    sign = text.find("@")
+    if sign < 0:
+        return
     for at, _ in occurrences(text, _DSN_SIGNS):  # Go's `user:password@tcp(host)`
         floor = max(0, at - _DSN_REACH)
         words = text[floor:at].split()
@@ -41,7 +45,6 @@ def passwords(text: str, judge: Judge) -> Iterator[Span]:
         value = value if _DSN_USER.fullmatch(user) else ""
         if colon and len(value) > 1 and not judge.is_placeholder("", value):
             yield Span(at - len(value), at, "SECRET", 0.85, "url")
-    sign = text.find("@")
     at = text.find("://")
     while at >= 0 <= sign:
         if sign < at:
@@ -63,6 +66,8 @@ def passwords(text: str, judge: Judge) -> Iterator[Span]:
 
 def queries(source: Source) -> Iterator[Span]:
     """What signs or opens an address or a request: `&sig=…`, `Signature=…`, `?key=…`."""
+    if not source.may_hold_words(_QUERIES):
+        return
     text = source.text
     for at, name in occurrences(source.folded, _QUERY_NAMES):
         if name[0] not in "?&" and (at == 0 or text[at - 1] not in "?&- ,"):

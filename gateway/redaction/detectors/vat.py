@@ -99,6 +99,8 @@ def is_unprefixed(written: str) -> bool:
 
 
 _FEWEST_DIGITS: Final = 7
+#: Of Irish numbers, with a letter behind the first digit.
+_FEWEST_IN_ROW: Final = 5
 
 VALUES: Final = (
     Value(
@@ -143,6 +145,9 @@ class VatRule(Rule):
     def spans(self, source: Source) -> Iterator[Span]:
         """Look behind every country's two letters."""
         text = source.text
+        # Those of British departments are three digits.
+        if not source.may_hold_digits(_FEWEST_IN_ROW) and "GB" not in text:
+            return
         judged: dict[str, bool] = {}
         for match in _PREFIXED.finditer(text):
             end = _valid_end(text, match, judged)

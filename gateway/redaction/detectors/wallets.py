@@ -45,6 +45,8 @@ _MONERO: Final = tuple(
 _EXTENDED_HEADS: Final = ("xpub", "ypub", "zpub")
 _EXTENDED: Final = re.compile(rf"[{_B58}]{{100,112}}(?!\w)")
 _FEWEST_KINDS: Final = 6
+#: Of all of these, without what stands before.
+_SHORTEST: Final = 25
 
 VALUES: Final = (
     Value(
@@ -85,6 +87,8 @@ class WalletRule(Rule):
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look at everything with the first letters of one."""
+        if not source.may_hold_run(_SHORTEST):
+            return
         text = source.text
         folded = source.folded
         ripple = any(word in folded for word in ("xrp", "ripple", "wallet", "crypto"))
