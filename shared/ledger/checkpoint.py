@@ -78,10 +78,19 @@ class Signer:
         self._private = Ed25519PrivateKey.from_private_bytes(seed)
         self.key = verifier_key(name, self._private.public_key().public_bytes_raw())
 
+    def line(self, text: str) -> str:
+        """Return the signature line, with its newline, of `text`, which must end in a newline."""
+        signature = self.key.key_id + self._private.sign(text.encode())
+        return f"{_DASH}{self.key.name} {base64.b64encode(signature).decode()}\n"
+
     def sign(self, text: str) -> str:
         """Return the signed note of `text`, which must end in a newline."""
-        signature = self.key.key_id + self._private.sign(text.encode())
-        return f"{text}\n{_DASH}{self.key.name} {base64.b64encode(signature).decode()}\n"
+        return f"{text}\n{self.line(text)}"
+
+
+def sign_all(text: str, signers: Iterable[Signer]) -> str:
+    """Return the note of `text` with one signature line of each signer, in their order."""
+    return f"{text}\n{''.join(signer.line(text) for signer in signers)}"
 
 
 def check_name(name: str) -> str:
@@ -130,14 +139,21 @@ def load_signer(keys: Path, origin: str, *, create: bool, disk: Disk | None = No
             f"The signing key {path} is missing but the ledger exists; restore the key from a "
             "backup, or move the ledger directory away to begin a new one."
         )
-    text = create_secret(path, lambda: _new_private_key(origin), disk=disk or Disk())
-    name, seed = _parse_private_key(text, path)
-    if name != origin:
-        raise LedgerError(f"The signing key {path} is for another log; use the one of {origin}.")
-    return Signer(name, seed)
+    text = create_secret(path, lambda: new_private_key(origin), disk=disk or Disk())
+    return signer_of(text, origin, path)
 
 
-def _new_private_key(name: str) -> str:
+def signer_of(text: str, name: str, path: Path) -> Signer:
+    """Return the signer of the private key `text`, read from `path`. Raises LedgerError when it is
+    not a key or not one of `name`."""
+    owner, seed = _parse_private_key(text, path)
+    if owner != name:
+        raise LedgerError(f"The signing key {path} is for another log; use the one of {name}.")
+    return Signer(owner, seed)
+
+
+def new_private_key(name: str) -> str:
+    """Return a new Ed25519 key as the text of a key file: PRIVATE+KEY+name+key id+base64."""
     private = Ed25519PrivateKey.generate()
     key = verifier_key(name, private.public_key().public_bytes_raw())
     blob = base64.b64encode(bytes([ED25519]) + private.private_bytes_raw()).decode()

@@ -2,7 +2,7 @@
 
 Invariant: one program at a time writes to a directory (flock on LOCK for its whole life), and
 log.json names the origin and the public keys that every checkpoint in it is signed with. Every
-error says in one sentence what to do. Called by `log` when it opens.
+error says in one sentence what to do. Called by `log` when it opens, and by `repair`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,25 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from shared.ledger.checkpoint import Signer, load_signer
+from shared.ledger.checkpoint import Signer
 from shared.ledger.errors import LedgerCorrupt, LedgerError, LedgerLocked
-from shared.ledger.segment import HEAD, LOCK, LOG_JSON, SCHEMA, list_segments
+from shared.ledger.keys import KeyRing
+from shared.ledger.merkle import leaf_hash
+from shared.ledger.segment import (
+    HEAD,
+    LOCK,
+    LOG_JSON,
+    MAX_RUN,
+    SCHEMA,
+    list_segments,
+    segment_path,
+)
 from shared.ledger.storage import Disk, reason
 from shared.paths import UnsafeDirectory, private_dir
 
@@ -88,12 +98,12 @@ def _holder(fd: int) -> str:
 
 def load_identity(
     directory: Path,
-    keys: Path,
+    keys: KeyRing,
     origin: str,
     disk: Disk,
     clock: Callable[[], tuple[int, int]],
-) -> Signer:
-    """Return the log's signer, writing log.json for a new log.
+) -> list[Signer]:
+    """Return the log's signers, writing log.json (and the first keys) for a new log.
 
     Raises LedgerError when the directory or key belongs to another log, LedgerCorrupt when
     log.json is lost or damaged.
@@ -106,43 +116,73 @@ def load_identity(
                 f"The ledger {directory} belongs to {identity['origin']}, not to {origin}; "
                 "use its own directory for each program."
             )
-        signer = load_signer(keys, origin, create=False, disk=disk)
-        if signer.key.vkey() not in identity["vkeys"]:
+        signers = keys.signers()
+        if not {signer.key.vkey() for signer in signers}.intersection(identity["vkeys"]):
             raise LedgerError(
-                f"The signing key in {keys} is not the one that {path} names; restore the "
-                "ledger's own key from a backup."
+                f"The signing key in {keys.directory} is not the one that {path} names; restore "
+                "the ledger's own key from a backup."
             )
-        return signer
+        return signers
     if list_segments(directory) or (directory / HEAD).exists():
         raise LedgerCorrupt(
             f"{path} is missing although the ledger has records; restore it from a backup."
         )
-    signer = load_signer(keys, origin, create=True, disk=disk)
+    signer = keys.create()
     identity = {
         "created": clock()[0],
         "origin": origin,
         "schema": SCHEMA,
+        "segment_key": keys.make_segment(0).key.vkey(),
         "vkeys": [signer.key.vkey()],
     }
-    disk.replace(path, orjson.dumps(identity, option=orjson.OPT_SORT_KEYS) + b"\n")
-    return signer
+    write_log_json(directory, identity, disk)
+    return [signer]
+
+
+def write_log_json(directory: Path, identity: Mapping[str, Any], disk: Disk) -> None:
+    """Store the identity, durably. Raises OSError."""
+    data = orjson.dumps(identity, option=orjson.OPT_SORT_KEYS) + b"\n"
+    disk.replace(directory / LOG_JSON, data)
 
 
 def read_log_json(directory: Path) -> dict[str, Any]:
-    """Return the identity in log.json. Raises LedgerCorrupt when it cannot be read as one."""
+    """Return the identity in log.json. Raises LedgerCorrupt when it cannot be read as one,
+    LedgerError when it is of another version of the format."""
     path = directory / LOG_JSON
     try:
         identity = json.loads(path.read_bytes())
         vkeys = identity["vkeys"]
-        good = type(identity["origin"]) is str and all(type(vkey) is str for vkey in vkeys)
-        if not good or type(vkeys) is not list or identity["schema"] != SCHEMA:
+        texts = [identity["origin"], *vkeys]
+        schema = identity["schema"]
+        if schema == SCHEMA:
+            texts.append(identity["segment_key"])
+        if type(vkeys) is not list or type(schema) is not int or not vkeys:
+            raise ValueError
+        if any(type(text) is not str for text in texts):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LedgerCorrupt(
             f"{path} cannot be read as the identity of a ledger of this version; restore it "
             "from a backup."
         ) from error
+    if schema != SCHEMA:
+        raise LedgerError(
+            f"The ledger {directory} has format {schema}, this program writes format {SCHEMA}; "
+            "move the directory and its keys away to begin a new ledger, and verify the old one "
+            "with the version that wrote it."
+        )
     return dict(identity)
+
+
+def log_id(directory: Path) -> str:
+    """Return the log id: the leaf hash, in hex, of record 0; empty when it was never written or
+    was pruned. Raises OSError."""
+    path = segment_path(directory, 0)
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        line = file.readline(MAX_RUN)
+    return leaf_hash(line[:-1]).hex() if line.endswith(b"\n") else ""
 
 
 def read_head(directory: Path) -> str:

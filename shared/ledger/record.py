@@ -60,7 +60,13 @@ class RecordType(StrEnum):
 
 #: Kinds that only the log itself may write: they state facts about the log.
 OWN_TYPES: Final = frozenset(
-    {RecordType.GENESIS, RecordType.SEAL, RecordType.RECOVER, RecordType.CLOCK_STEP}
+    {
+        RecordType.GENESIS,
+        RecordType.SEAL,
+        RecordType.RECOVER,
+        RecordType.CLOCK_STEP,
+        RecordType.KEY_ROTATE,
+    }
 )
 
 #: Fields that the writer assigns.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,7 +26,9 @@ QUARANTINE: Final = "quarantine"
 LOG_JSON: Final = "log.json"
 HEAD: Final = "HEAD"
 LOCK: Final = "LOCK"
-SCHEMA: Final = 1
+REPAIR: Final = "REPAIR"
+ANCHORS: Final = "anchors"
+SCHEMA: Final = 2
 
 #: What a seal's first line adds to the origin.
 SEAL_SUFFIX: Final = "/segment"
@@ -35,6 +38,7 @@ NO_SEAL: Final = "0" * 64
 MAX_RUN: Final = 1 << 17
 _CHUNK: Final = 1 << 20
 _NAME: Final = re.compile(r"([0-9]{20})\.jsonl")
+_SEAL_NAME: Final = re.compile(r"[0-9]{20}\.seal")
 
 
 def segment_path(directory: Path, first: int) -> Path:
@@ -45,6 +49,14 @@ def segment_path(directory: Path, first: int) -> Path:
 def seal_path(segment: Path) -> Path:
     """Return the path of the seal beside a segment."""
     return segment.with_suffix(".seal")
+
+
+def list_seals(directory: Path) -> list[Path]:
+    """Return the paths of the seals of a log in order."""
+    folder = directory / SEGMENTS
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if _SEAL_NAME.fullmatch(path.name))
 
 
 def first_of(segment: Path) -> int | None:
@@ -150,6 +162,21 @@ def parse_seal(text: str) -> Seal:
     if seal.text() != text:
         raise NoteRefused("The seal is not in the canonical form.")
     return seal
+
+
+def last_lines(segment: Path) -> list[bytes]:
+    """Return the last lines of a segment file, without newlines; the first may be a part."""
+    with segment.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - MAX_RUN))
+        return file.read().splitlines()
+
+
+def last_record(segment: Path) -> bytes:
+    """Return the line of the last record of a sealed segment file, or nothing when there is none.
+    A seal stands alone in its batch, so it is within the last two lines."""
+    lines = reversed(last_lines(segment))
+    return next((line for line in lines if not line.startswith(b'{"cp":')), b"")
 
 
 def _fields(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -3,17 +3,36 @@
 Guarantees of `Disk`: after `write` returns, all bytes were handed to the kernel; after `sync`
 returns, they survive a power cut; after `replace` returns, the file holds the old or the new
 content, whatever happens, and survives a power cut. An OSError passes through unchanged and
-nothing is retried. Called by `log`, `segment`, `recovery`, `checkpoint`, `commitment`.
+nothing is retried. Called by everything in the ledger that writes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from shared.ledger.errors import LedgerError
+
+#: A full disk and a used-up quota: what goes away by itself once somebody frees space.
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class SyncFailed(OSError):
+    """A sync that failed. Whatever the reason, it must never be taken for a disk that is merely
+    full: the pages may be gone."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether an error only says that there is no space, with nothing half done behind it."""
+    return (
+        isinstance(error, OSError)
+        and error.errno in _NO_SPACE
+        and not isinstance(error, SyncFailed)
+    )
 
 
 class Disk:
@@ -39,6 +58,13 @@ class Disk:
         Linux may have dropped the pages, and a second call would report success."""
         _fdatasync(fd)
 
+    def settle(self, fd: int) -> None:
+        """Do `sync`; an error is a SyncFailed."""
+        try:
+            self.sync(fd)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror) from error
+
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file to `size` bytes."""
         os.ftruncate(fd, size)
@@ -55,19 +81,60 @@ class Disk:
         """Give a file its final name, replacing another."""
         os.rename(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name. Raises FileExistsError when that name is taken."""
+        os.link(old, new)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name."""
+        path.unlink()
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Change the mode of a file."""
+        path.chmod(mode)
+
+    def create(self, path: Path, mode: int) -> int:
+        """Make a file that must not exist yet; return its descriptor."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+    def allocate(self, fd: int, size: int) -> None:
+        """Give a file `size` bytes of real space."""
+        os.posix_fallocate(fd, 0, size)
+
+    def free_bytes(self, directory: Path) -> int:
+        """Return how many bytes this user may still write there."""
+        space = os.statvfs(directory)
+        return space.f_bavail * space.f_frsize
+
     def replace(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the content of `path` atomically and durably."""
         temporary = path.with_name(path.name + ".tmp")
         with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            self.unlink(temporary)
+        fd = self.create(temporary, mode)
         try:
             self.write(fd, data)
-            self.sync(fd)
+            self.settle(fd)
         finally:
             os.close(fd)
         self.rename(temporary, path)
         self.sync_directory(path.parent)
+
+    def destroy(self, path: Path) -> None:
+        """Overwrite a file's bytes, durably, then remove it, durably. Copies that a file system or
+        a drive keeps of its own are out of reach."""
+        self.blank(path)
+        self.unlink(path)
+        self.sync_directory(path.parent)
+
+    def blank(self, path: Path) -> None:
+        """Overwrite a file's bytes with zeros, durably."""
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self.write(fd, bytes(os.fstat(fd).st_size))
+            self.settle(fd)
+        finally:
+            os.close(fd)
 
 
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -85,8 +152,8 @@ def create_secret(path: Path, make: Callable[[], str], *, disk: Disk) -> str:
             temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
             disk.replace(temporary, f"{make()}\n".encode())
             with contextlib.suppress(FileExistsError):
-                os.link(temporary, path)
-            temporary.unlink()
+                disk.link(temporary, path)
+            disk.unlink(temporary)
             disk.sync_directory(path.parent)
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
