@@ -41,7 +41,9 @@ DEFAULT_LISTEN: Final = "127.0.0.1:8787"
 _LOOPBACK: Final = "127.0.0.1"
 _PREFIX: Final = "SPHRAGIS_"
 #: Variables of this program that are not settings.
-_OTHER_VARIABLES: Final = frozenset({"SPHRAGIS_CONFIG", "SPHRAGIS_VAULT_KEY", "SPHRAGIS_NO_COLOR"})
+_OTHER_VARIABLES: Final = frozenset(
+    {"SPHRAGIS_CONFIG", "SPHRAGIS_VAULT_KEY", "SPHRAGIS_EVIDENCE_KEY", "SPHRAGIS_NO_COLOR"}
+)
 #: What Kubernetes sets in every container beside a service that is called `sphragis`.
 _SERVICE_LINK: Final = re.compile(
     r"SPHRAGIS_SERVICE_(?:HOST|PORT(?:_\w+)?)|SPHRAGIS_PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?"
@@ -121,6 +123,9 @@ class Settings(BaseSettings):
     token_keyfile: UserPath | None = None
     #: Program and arguments that print the vault's key; no shell reads them.
     vault_key_command: CommandLine = []
+    #: The same two for the key that wraps the keys of kept evidence.
+    evidence_keyfile: UserPath | None = None
+    evidence_key_command: CommandLine = []
     auto_reveal: Flag = True
     #: Processes that scan. Two keep `/metrics` and the ledger responsive on two cores.
     scan_workers: int = Field(default_factory=lambda: min(4, max(1, os.cpu_count() or 1)), ge=1)

@@ -22,6 +22,8 @@ from typing import Any, Final, TypeVar
 
 from gateway.redaction import stand_ins
 from gateway.redaction.tokens import KIND
+from shared.evidence.retention import CLASSES, MAX_DAYS, Retention
+from shared.evidence.rules import BYTES_LIMIT, MAX_BYTES, EvidenceRules, Keep, Subject
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -144,6 +146,7 @@ class Policy:
     foreign_tokens: ForeignTokens = ForeignTokens.COUNT
     vault: VaultMode = VaultMode.ON
     ttl: int | None = None
+    evidence: EvidenceRules = field(default_factory=EvidenceRules)
 
     @property
     def deciding(self) -> bytes:
@@ -204,8 +207,19 @@ _TOP: Final = frozenset(
         "foreign_tokens",
         "vault",
         "ttl",
+        "evidence",
     }
 )
+_EVIDENCE: Final = frozenset({"keep", "subject", "retention", "max_bytes", "media", "required"})
+_RETENTION: Final = frozenset({"class", "days"})
+#: Names a retention class of one's own may have.
+_CLASS: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
+_HEADER: Final = re.compile(r"[a-z0-9-]{1,64}")
+#: Headers that carry credentials are no names for people.
+_NO_SUBJECTS: Final = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key"}
+)
+_MEDIA: Final = re.compile(r"[a-z0-9.+*-]+/[a-z0-9.+*-]+")
 _ALLOW: Final = frozenset({"ip", "emails", "placeholders", "values"})
 _TERMS: Final = frozenset({"file", "list"})
 _NER: Final = frozenset({"model", "nlp_config", "sha256", "kinds", "min_score"})
@@ -330,6 +344,7 @@ def parse_policy(
         ),
         vault=_choice(VaultMode, document.get("vault", "on"), "vault", source),
         ttl=_ttl(document.get("ttl"), "ttl", source),
+        evidence=_evidence(document.get("evidence", {}), source),
     )
     _check_together(policy, source)
     return policy
@@ -508,6 +523,74 @@ def _name_model(table: Any, source: str, directory: Path | None) -> NameModel | 
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         raise PolicyError(f"In the policy {source}, ner.min_score must be a number from 0 to 1.")
     return NameModel(model, nlp_config, sha256.lower(), kinds, float(score))
+
+
+def _evidence(table: Any, source: str) -> EvidenceRules:
+    _is_table(table, "evidence", source)
+    _known_keys(table, _EVIDENCE, source, "evidence.")
+    subject, header = _evidence_subject(table.get("subject", "role"), source)
+    max_bytes = table.get("max_bytes", MAX_BYTES)
+    if type(max_bytes) is not int or not 1 <= max_bytes <= BYTES_LIMIT:
+        raise PolicyError(
+            f"In the policy {source}, evidence.max_bytes must be a number of bytes from 1 to "
+            f"{BYTES_LIMIT}."
+        )
+    media = _strings(table.get("media", ["*/*"]), "evidence.media", source)
+    if not media or not all(_MEDIA.fullmatch(item) for item in media):
+        raise PolicyError(
+            f"In the policy {source}, evidence.media must list media types in small letters, such "
+            "as 'application/json' or 'text/*'."
+        )
+    required = table.get("required", True)
+    if not isinstance(required, bool):
+        raise PolicyError(f"In the policy {source}, evidence.required must be true or false.")
+    return EvidenceRules(
+        keep=_choice(Keep, table.get("keep", "none"), "evidence.keep", source),
+        subject=subject,
+        header=header,
+        retention=_retention(table.get("retention", {}), source),
+        max_bytes=max_bytes,
+        media=media,
+        required=required,
+    )
+
+
+def _evidence_subject(value: Any, source: str) -> tuple[Subject, str]:
+    """Return whose the evidence is, and the header's name where a header says it."""
+    if value in (Subject.ROLE, Subject.SESSION):
+        return Subject(value), ""
+    word, colon, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    name = name.lower()
+    if word != Subject.HEADER or not colon or not _HEADER.fullmatch(name) or name in _NO_SUBJECTS:
+        raise PolicyError(
+            f"In the policy {source}, evidence.subject must be 'role', 'session' or "
+            "'header:<name>' with a header that carries no credential."
+        )
+    return Subject.HEADER, name
+
+
+def _retention(table: Any, source: str) -> Retention:
+    _is_table(table, "evidence.retention", source)
+    _known_keys(table, _RETENTION, source, "evidence.retention.")
+    if not table:
+        return Retention()
+    name, days = table.get("class"), table.get("days")
+    if not isinstance(name, str) or not _CLASS.fullmatch(name):
+        raise PolicyError(
+            f"In the policy {source}, evidence.retention.class must be one of "
+            f"{', '.join(sorted(CLASSES))}, or a name of your own in small letters."
+        )
+    if type(days) is not int or not 1 <= days <= MAX_DAYS:
+        raise PolicyError(
+            f"In the policy {source}, evidence.retention.days must be a number from 1 to "
+            f"{MAX_DAYS}."
+        )
+    if days < CLASSES.get(name, 0):
+        raise PolicyError(
+            f"In the policy {source}, evidence.retention.days is {days}; the class '{name}' asks "
+            f"for at least {CLASSES[name]}."
+        )
+    return Retention(name, days)
 
 
 def _path(
