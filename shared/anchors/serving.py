@@ -129,6 +129,7 @@ async def start_witness(
         handle_signals=False,
         keepalive_timeout=75.0,
         shutdown_timeout=2.0,
+        lingering_time=1.0,
         max_line_size=MAX_LINE,
         max_field_size=MAX_LINE,
     )

@@ -1,0 +1,72 @@
+"""Running somebody's program once: an argument list, bytes in, bytes out, never for ever.
+
+Invariants: no shell reads the arguments; the program gets no input but what it is given, runs in a
+group of its own that is ended as a whole when its time is over, and what it prints is bounded.
+What it says on standard error is never shown, because it may quote anything. Blocking. Called by
+`tsa`, `ots` and `copies`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from shared.anchors.errors import AnchorError
+
+#: Seconds a program gets.
+TIMEOUT: Final = 20.0
+#: Bytes of its output that are read: a time stamp with all its certificates has less than 20 kB.
+MAX_OUTPUT: Final = 1 << 20
+
+
+def run_program(
+    command: Sequence[str], data: bytes = b"", *, timeout: float = TIMEOUT, cwd: Path | None = None
+) -> bytes:
+    """Run `command` with `data` on its standard input and return what it prints.
+
+    Raises AnchorError when it cannot be run, fails, prints too much or takes more than `timeout`
+    seconds.
+    """
+    name = Path(command[0]).name
+    # Files in place of pipes: a child that keeps a pipe open cannot make us wait.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
+        given.write(data)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=given,
+                stdout=printed,
+                stderr=subprocess.DEVNULL,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise AnchorError(
+                f"The program {name} cannot be run ({error.strerror or type(error).__name__})."
+            ) from None
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AnchorError(f"The program {name} took more than {timeout:g} seconds.") from None
+        finally:
+            _end(process)
+        if status != 0:
+            raise AnchorError(f"The program {name} ended with status {status}.")
+        if printed.seek(0, os.SEEK_END) > MAX_OUTPUT:
+            raise AnchorError(f"The program {name} printed more than {MAX_OUTPUT} bytes.")
+        printed.seek(0)
+        return printed.read()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program's whole group; what it left behind has no more to do."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
