@@ -25,6 +25,8 @@ from gateway import console, health, pidfile
 from gateway.admission import Admission, Refused
 from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
 from gateway.control import Control, Operation
+from gateway.erasing import CONTROL_OPERATIONS, finish_interrupted, stores_of
+from gateway.evidence import Evidence
 from gateway.health import Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
 from gateway.logs import quiet_libraries, say
@@ -43,6 +45,8 @@ from gateway.upstream import Upstream
 from gateway.usage import UsageMeter
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
+from shared.evidence.errors import EvidenceError
+from shared.evidence.stores import Stores
 from shared.keyfile import KeyFileError, read_or_make_key
 from shared.ledger import Ledger, LedgerError, load_commitment_key
 from shared.paths import UnsafeDirectory, private_dir
@@ -75,7 +79,7 @@ def run_gateway(settings: Settings, warnings: list[str], offline: Offline | None
         run_loop(_serve(settings, policy, host, port, offline))
     except (PolicyError, LedgerError, VaultError, KeyFileError, UnsafeDirectory) as wrong:
         raise StartError(str(wrong)) from wrong
-    except AuditUnavailable as wrong:
+    except (AuditUnavailable, EvidenceError) as wrong:
         raise StartError(str(wrong)) from wrong
     except OSError as wrong:
         place = f" ({wrong.filename})" if wrong.filename else ""
@@ -137,6 +141,7 @@ class Gateway:
         self.policy: Policy | None = None
         self.audit: Audit | None = None
         self.ledger: Ledger | None = None
+        self.stores: Stores | None = None
         self.vault: Vault | None = None
         self.pool: ScanPool | None = None
         self.pipeline: Pipeline | None = None
@@ -308,6 +313,13 @@ async def _open(
     audit = Audit(ledger, policy, key, gateway.metrics)
     await audit.started(await asyncio.to_thread(_setup, settings, policy))
     stack.push_async_callback(_record_stop, gateway, audit)
+    stores = stores_of(settings, policy, key)
+    stack.callback(stores.close)
+    for told in await asyncio.to_thread(finish_interrupted, ledger, stores):
+        say(told)
+    evidence = Evidence(policy.evidence, stores)
+    await asyncio.to_thread(evidence.open)
+    stack.push_async_callback(evidence.close)
     vault = Vault(
         settings.vault_file,
         settings.vault_key_file,
@@ -327,7 +339,7 @@ async def _open(
         )
     )
     gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
-    gateway.policy, gateway.audit = policy, audit
+    gateway.policy, gateway.audit, gateway.stores = policy, audit, stores
     control = Control(gateway, audit, address, _operations())
     stack.push_async_callback(control.stop)
     await control.start()
@@ -345,6 +357,7 @@ async def _open(
             usage=gateway.usage,
             stopping=gateway.stopping,
             stamps=gateway.stamps,
+            evidence=evidence,
             token_key=token_key,
         )
     )
@@ -420,4 +433,4 @@ def _setup(settings: Settings, policy: Policy) -> Setup:
 
 def _operations() -> dict[str, Operation]:
     """Return what operators can ask for beyond the ledger's own."""
-    return {}
+    return {**CONTROL_OPERATIONS}

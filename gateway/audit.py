@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from gateway.credentials import Credential
+from gateway.evidence import NOTHING, Collector, KeptNow
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanResult
 from gateway.redaction.policy import Policy
@@ -79,11 +80,16 @@ class Outcome:
     foreign: int = 0
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
+    #: What keeps the provider's body, if the policy wants it kept, and of which media type it is.
+    collector: Collector | None = None
+    media: str = ""
 
     def saw(self, data: bytes) -> None:
         """Take in the next piece of the provider's body."""
         self.size += len(data)
         self.digest.update(data)
+        if self.collector is not None:
+            self.collector.add(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +118,9 @@ class Audit:
         """Why no call can be recorded now, as a sentence, or None. From memory."""
         return problem_of(self._ledger)
 
-    async def intent(self, call: Caller, scan: ScanResult) -> Receipt:
-        """Record what is about to be sent, durably. Raises AuditUnavailable."""
+    async def intent(self, call: Caller, scan: ScanResult, kept: KeptNow = NOTHING) -> Receipt:
+        """Record what is about to be sent, and what was kept of it, durably. Raises
+        AuditUnavailable."""
         fields = self._who(call)
         fields["policy"] = self._policy_fields("allow")
         fields["action"]["args_c"] = await self._commit(scan.body)
@@ -131,6 +138,8 @@ class Audit:
             fields["ext"]["headers_left_out"] = sorted(scan.extra_hits)
         if call.stamp.doubt:
             fields["ext"]["stamp"] = call.stamp.doubt
+        fields |= kept.fields()
+        fields["ext"] |= kept.ext()
         return await self._durable("request", fields)
 
     async def deny(self, call: Caller, code: str, http: int) -> Receipt:
@@ -140,14 +149,22 @@ class Audit:
         fields["outcome"] = {"status": "refused", "http": http}
         return await self._durable("deny", fields)
 
-    def outcome(self, call: Caller, receipt: Receipt, outcome: Outcome, dur_us: int) -> None:
+    def outcome(
+        self,
+        call: Caller,
+        receipt: Receipt,
+        outcome: Outcome,
+        dur_us: int,
+        kept: KeptNow = NOTHING,
+    ) -> None:
         """Record how a call ended; returns at once, the record follows within a commit."""
         fields: dict[str, Any] = {
             "id": call.id,
             "ref": receipt.seq,
             "outcome": _outcome_fields(outcome, dur_us, commit(self._key, outcome.digest.digest())),
-            "ext": {"bytes": outcome.size, "restored": outcome.restored},
+            "ext": {"bytes": outcome.size, "restored": outcome.restored, **kept.ext()},
             "actor": {"role": call.role},
+            **kept.fields(),
             **_joins(call.stamp),
         }
         if outcome.foreign:

@@ -9,11 +9,13 @@ only; each step lives in its own module. Called by `gateway.app` for every path 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -33,6 +35,7 @@ from gateway.admission import (
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
 from gateway.credentials import Credential, credential_of, held_key
+from gateway.evidence import Evidence, EvidenceUnavailable, Owner
 from gateway.health import Readiness
 from gateway.logs import say, where
 from gateway.metrics import Metrics
@@ -55,6 +58,7 @@ from shared.ledger import Receipt
 API_HEADERS: Final = ("anthropic-", "openai-beta", "x-amzn-bedrock-")
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NOBODY: Final = Scope("", "")
+_OWNERLESS: Final = Owner()
 #: Refusals without a record: there is no ledger to write it to, or too little room in it.
 _UNRECORDED: Final = frozenset({"not_ready", "busy", "audit_unavailable"})
 #: Scan failures that the same call may survive a moment later.
@@ -71,6 +75,8 @@ class Call:
     began: float = field(default_factory=time.monotonic)
     #: Which tokens its values get, and whose they are.
     scope: Scope = _NOBODY
+    #: Whose its payloads are, where they are kept.
+    owner: Owner = _OWNERLESS
     credential: Credential | None = None
     #: Which session and task the role was on when the call came.
     stamp: Stamp = NO_STAMP
@@ -135,6 +141,7 @@ class Parts:
     usage: UsageMeter
     stopping: asyncio.Event
     stamps: Stamps
+    evidence: Evidence
     token_key: bytes = field(repr=False)
 
 
@@ -198,6 +205,7 @@ class Pipeline:
         self._check_host(request)
         self._check_provider(route)
         call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
+        call.owner = self._parts.evidence.owner_of(call.role, request.headers)
         call.credential = credential_of(route.provider, request.headers, route.key)
         check_expectation(request.headers.get("expect", ""))
         check_transfer(request.headers.get("transfer-encoding", ""))
@@ -210,7 +218,7 @@ class Pipeline:
         headers = {name: value for name, value in headers.items() if name not in scan.extra_hits}
         originals = await self._originals(call)
         call.receipt = await self._intend(call, scan)
-        outcome = Outcome()
+        outcome = Outcome(collector=self._parts.evidence.collector())
         try:
             answer = await self._forward(call, route, headers, scan)
             call.streams, call.model = scan.stream, scan.model
@@ -324,15 +332,27 @@ class Pipeline:
 
     async def _intend(self, call: Call, scan: ScanResult) -> Receipt:
         """Record the intent. A client that leaves meanwhile leaves a finished pair of records."""
-        recording = asyncio.ensure_future(self._audit.intent(call, scan))
+        recording = asyncio.ensure_future(self._keep_and_record(call, scan))
         try:
             return await asyncio.shield(recording)
         except AuditUnavailable as wrong:
             raise unavailable(str(wrong), "audit_unavailable") from wrong
+        except EvidenceUnavailable as wrong:
+            refuse = busy if wrong.passing else unavailable
+            raise refuse(str(wrong), "evidence_unavailable") from wrong
         except asyncio.CancelledError:
-            call.receipt = await recording
-            self._finish(call, Outcome(status="client_abort"))
+            with contextlib.suppress(AuditUnavailable, EvidenceUnavailable):
+                call.receipt = await recording
+                self._finish(call, Outcome(status="client_abort"))
             raise
+
+    async def _keep_and_record(self, call: Call, scan: ScanResult) -> Receipt:
+        """The payload is durable before the record that names it."""
+        found = sum(scan.counts.values())
+        kept = await self._parts.evidence.request(
+            call.id, call.owner, scan.body, scan.content_type, found
+        )
+        return await self._audit.intent(call, scan, kept)
 
     async def _forward(
         self,
@@ -370,7 +390,7 @@ class Pipeline:
         originals: Originals,
         outcome: Outcome,
     ) -> web.StreamResponse:
-        outcome.http = answer.status
+        outcome.http, outcome.media = answer.status, answer.media_type
         outcome.status = "ok" if answer.status < 400 else "provider_error"
 
         def signed(text: str, signature: str) -> None:
@@ -426,7 +446,8 @@ class Pipeline:
 
     def _finish(self, call: Call, outcome: Outcome) -> None:
         assert call.receipt is not None
-        self._audit.outcome(call, call.receipt, outcome, call.dur_us)
+        record = partial(self._audit.outcome, call, call.receipt, outcome, call.dur_us)
+        self._parts.evidence.answer(call.id, call.owner, outcome.collector, outcome.media, record)
         # Bedrock's answers name no model; that of the path was read before anything left.
         model = outcome.model or (call.model if call.provider == "bedrock" else "")
         if outcome.usage is not None and model:
