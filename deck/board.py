@@ -68,6 +68,17 @@ class Op(StrEnum):
     GATEWAY_STOPPED = "gateway-stopped"
     FINISHED = "finished"
     USAGE_TAKEN = "usage-taken"
+    CONFIG_SET = "config-set"
+    BRIEF_SET = "brief-set"
+    ENFORCEMENT_CHANGED = "enforcement-changed"
+    ROLE_STARTING = "role-starting"
+    ROLE_STOPPING = "role-stopping"
+    ROLE_STOPPED = "role-stopped"
+    STAMP_FAILED = "stamp-failed"
+    CHECKPOINT_TAKEN = "checkpoint-taken"
+    CHECKPOINTS_PRUNED = "checkpoints-pruned"
+    ROLLBACK_BEGUN = "rollback-begun"
+    ROLLBACK_ENDED = "rollback-ended"
 
 
 #: Tasks typed into a pane and not yet over: what a dead pane or a dead deck loses.
@@ -112,7 +123,7 @@ class IllegalMove(Exception):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One change. Times are integer microseconds UTC; `ref` is the commitment of a text that
-    lives in the text store, never the text itself."""
+    lives in the text store, never the text itself; `digest` names a text kept with the ledger."""
 
     op: Op
     at: int
@@ -128,6 +139,7 @@ class Entry:
     pid: int = 0
     born: int = 0
     run: str = ""
+    digest: str = ""
 
     def as_ext(self) -> dict[str, Any]:
         """Return the entry as the `ext` object of a ledger record: empty fields left out."""
@@ -430,6 +442,11 @@ def _usage_taken(state: State, entry: Entry) -> State:
     return replace(state, usage=entry.reason)
 
 
+def _on_record_only(state: State, entry: Entry) -> State:
+    """A change of something outside the board, which only has to be known later."""
+    return state
+
+
 def _task_state(name: str) -> TaskState:
     try:
         return TaskState(name)
@@ -461,5 +478,16 @@ _APPLY: Final = MappingProxyType(
         Op.GATEWAY_STOPPED: _gateway_stopped,
         Op.FINISHED: _finished,
         Op.USAGE_TAKEN: _usage_taken,
+        Op.CONFIG_SET: _on_record_only,
+        Op.BRIEF_SET: _on_record_only,
+        Op.ENFORCEMENT_CHANGED: _on_record_only,
+        Op.ROLE_STARTING: _on_record_only,
+        Op.ROLE_STOPPING: _on_record_only,
+        Op.ROLE_STOPPED: _on_record_only,
+        Op.STAMP_FAILED: _on_record_only,
+        Op.CHECKPOINT_TAKEN: _on_record_only,
+        Op.CHECKPOINTS_PRUNED: _on_record_only,
+        Op.ROLLBACK_BEGUN: _on_record_only,
+        Op.ROLLBACK_ENDED: _on_record_only,
     }
 )

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 #: What the ledger of a deck is called, before the session's id.
 ORIGIN: Final = "choragos.local/deck/"
+#: An idle ledger says that it is alive this often; the reserve lets it say its last words on a
+#: full disk, and below low water nothing is handed out (contracts/ledger.md section 2.5).
+HEARTBEAT_SECONDS: Final = 60.0
+RESERVE_MIB: Final = 64
+LOW_WATER_MIB: Final = 64
+#: Another size of the reserve in MiB; 0 for none.
+RESERVE_ENV: Final = "CHORAGOS_AUDIT_RESERVE_MIB"
 
 
 @dataclass(slots=True)
@@ -60,13 +67,19 @@ class Desk:
         (project / "tasks").mkdir(exist_ok=True)
         _keep_out_of_git(project)
         events = EventLog(project / "logs" / "events.log")
-        keys = private_dir(state_dir("choragos", environ) / "keys" / paths.id)
-        origin = f"{ORIGIN}{paths.id}"
-        aside = _set_aside_foreign(project / "ledger", origin)
+        keys = _keys(paths, environ)
+        aside = _set_aside_foreign(project / "ledger", f"{ORIGIN}{paths.id}")
         if aside is not None:
             reason = "this project was moved or copied here from another directory"
             events.write("WARN", "ledger set aside", dir=str(aside), reason=reason)
-        journal = Journal.open(project / "ledger", keys=keys, origin=origin)
+        journal = Journal.open(
+            project / "ledger",
+            keys=keys,
+            origin=f"{ORIGIN}{paths.id}",
+            heartbeat_seconds=HEARTBEAT_SECONDS,
+            reserve_bytes=_reserve_mib(environ) << 20,
+            low_water_bytes=LOW_WATER_MIB << 20,
+        )
         try:
             texts = TextStore(project / "texts", keys)
         except BaseException:
@@ -189,6 +202,25 @@ class Desk:
         """Close journal and event log. Blocks."""
         self.journal.close()
         self.events.close()
+
+
+def open_closed_journal(paths: SessionPaths, environ: Mapping[str, str]) -> Journal | None:
+    """Open the journal of a directory in which no deck runs, to record what is done without one;
+    None when there is none. Blocks. Raises JournalFailed."""
+    ledger = Path(paths.directory) / briefs.STATE_DIR / "ledger"
+    if not ledger.is_dir():
+        return None
+    return Journal.open(ledger, keys=_keys(paths, environ), origin=f"{ORIGIN}{paths.id}")
+
+
+def _keys(paths: SessionPaths, environ: Mapping[str, str]) -> Path:
+    return private_dir(state_dir("choragos", environ) / "keys" / paths.id)
+
+
+def _reserve_mib(environ: Mapping[str, str]) -> int:
+    """Return how much disk the ledger holds back; what is no number counts as not set."""
+    told = environ.get(RESERVE_ENV, "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 5 else RESERVE_MIB
 
 
 def _set_aside_foreign(ledger: Path, origin: str) -> Path | None:

@@ -10,13 +10,15 @@ nothing more is recorded and every waiter is told: the deck then hands out nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from deck.board import Entry, Op, State, apply
 from shared.ledger import Ledger, LedgerError, Receipt, RecordRefused
+from shared.ledger.errors import LedgerLow
+from shared.ledger.texts import keep_text
 
 #: The ledger's own record types where one fits (contracts/ledger.md section 2.1).
 RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
@@ -27,9 +29,14 @@ RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
         Op.DENIED: "deny",
         Op.GATE_OPENED: "gate_open",
         Op.GATE_DECIDED: "gate_decision",
+        Op.CONFIG_SET: "config_set",
+        Op.BRIEF_SET: "config_set",
+        Op.ENFORCEMENT_CHANGED: "config_set",
     }
 )
 DEFAULT_TYPE: Final = "journal"
+#: Told of each entry once it is durable, with the board as it then is.
+Watcher = Callable[[Entry, State], None]
 
 
 class JournalFailed(Exception):
@@ -43,12 +50,30 @@ class Journal:
         self._ledger = ledger
         self._state = state
         self._failure: str | None = None
+        self._watchers: list[Watcher] = []
 
     @classmethod
-    def open(cls, directory: Path, *, keys: Path, origin: str) -> Journal:
-        """Open or create the log and replay it. Raises JournalFailed with the ledger's sentence."""
+    def open(
+        cls,
+        directory: Path,
+        *,
+        keys: Path,
+        origin: str,
+        heartbeat_seconds: float = 0.0,
+        reserve_bytes: int = 0,
+        low_water_bytes: int = 0,
+    ) -> Journal:
+        """Open or create the log and replay it; the last three are those of `Ledger.open`. Raises
+        JournalFailed with the ledger's sentence."""
         try:
-            ledger = Ledger.open(directory, keys=keys, origin=origin)
+            ledger = Ledger.open(
+                directory,
+                keys=keys,
+                origin=origin,
+                heartbeat_seconds=heartbeat_seconds,
+                reserve_bytes=reserve_bytes,
+                low_water_bytes=low_water_bytes,
+            )
         except (LedgerError, OSError) as error:
             raise JournalFailed(f"The deck's ledger cannot be opened: {error}") from error
         try:
@@ -78,6 +103,18 @@ class Journal:
         """How many records are durable."""
         return self._ledger.size
 
+    def watch(self, watcher: Watcher) -> None:
+        """Let `watcher` be told of each entry from now on, on the event loop."""
+        self._watchers.append(watcher)
+
+    def keep(self, text: bytes) -> str:
+        """Keep a text durably with the ledger and return its digest. Blocks. Raises
+        JournalFailed."""
+        try:
+            return keep_text(self._ledger.directory, text)
+        except LedgerError as error:
+            raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error
+
     def record(self, entry: Entry) -> asyncio.Future[Receipt]:
         """Apply an entry and return a future that resolves when it is durable.
 
@@ -89,23 +126,29 @@ class Journal:
         following = apply(self._state, entry)
         try:
             waiter = self._ledger.append(
-                RECORD_TYPE.get(entry.op, DEFAULT_TYPE), _fields(entry, following.run)
+                RECORD_TYPE.get(entry.op, DEFAULT_TYPE), _fields(entry, following)
             )
         except RecordRefused as error:
             # This one record has no place in a ledger; the ledger itself is sound.
             raise JournalFailed(f"The deck cannot record this: {error}") from error
+        except LedgerLow as error:
+            # It passes when there is space again; until then nothing is handed out.
+            raise JournalFailed(f"The deck's ledger takes no records: {error}") from error
         except LedgerError as error:
             self._failure = str(error)
             raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error
         self._state = following
-        return asyncio.ensure_future(self._durable(asyncio.wrap_future(waiter)))
+        return asyncio.ensure_future(self._durable(entry, asyncio.wrap_future(waiter)))
 
-    async def _durable(self, waiter: asyncio.Future[Receipt]) -> Receipt:
+    async def _durable(self, entry: Entry, waiter: asyncio.Future[Receipt]) -> Receipt:
         try:
-            return await waiter
+            receipt = await waiter
         except LedgerError as error:
             self._failure = str(error)
             raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error
+        for watcher in self._watchers:
+            watcher(entry, self._state)
+        return receipt
 
     def close(self) -> None:
         """Write the head and release the lock. Blocks on the disk."""
@@ -120,19 +163,21 @@ def entries_of(records: Iterator[dict[str, Any]]) -> Iterator[Entry]:
             yield Entry.from_ext(ext)
 
 
-def _fields(entry: Entry, run: str) -> dict[str, Any]:
+def _fields(entry: Entry, state: State) -> dict[str, Any]:
+    """Return the record of an entry: `run`, `task` and `actor.role` join it with those of the
+    gateway, the entry itself is in `ext`."""
     fields: dict[str, Any] = {
         "action": {"kind": "deck", "name": str(entry.op)},
+        "actor": {"agent": "choragos"},
         "ext": entry.as_ext(),
-        "run": run,
+        "run": state.run,
     }
-    task = entry.task or (entry.id if entry.op in (Op.TASK_ADDED, Op.TASK_MOVED) else "")
-    if task:
+    if task := _task_of(entry, state):
         fields["task"] = task
     if entry.id:
         fields["id"] = entry.id
-    if entry.sender:
-        fields["actor"] = {"agent": "choragos", "role": entry.sender}
+    if role := entry.sender or entry.role:
+        fields["actor"]["role"] = role
     if entry.role:
         fields["action"]["target"] = entry.role
     if entry.ref:
@@ -143,3 +188,12 @@ def _fields(entry: Entry, run: str) -> dict[str, Any]:
             gate["approver"] = entry.sender
         fields["gate"] = gate
     return fields
+
+
+def _task_of(entry: Entry, state: State) -> str:
+    if entry.task:
+        return entry.task
+    if entry.op in (Op.TASK_ADDED, Op.TASK_MOVED):
+        return entry.id
+    report = state.reports.get(entry.id) if entry.op is Op.REPORT_MOVED else None
+    return report.task if report is not None else ""

@@ -297,7 +297,8 @@ class Work:
         if gate is None:
             return error(f"There is no gate {command.id[:20]!r}; see `choragos gates`.")
         if gate.decision is not Decision.OPEN:
-            return error(f"{gate.id} was {gate.decision} already; a gate is decided once.")
+            why = f"{gate.id} was {gate.decision} already; a gate is decided once."
+            return await self._denied(command, caller, why)
         task = desk.state.tasks[gate.task]
         decision, why = Decision.REJECTED, command.reason
         if command.verb is Verb.APPROVE:
@@ -315,10 +316,12 @@ class Work:
                     state=decision,
                     sender=caller.name,
                     reason=why,
+                    # What was decided about: the same as when the gate opened.
+                    ref=gate.digest,
                 )
             )
         except IllegalMove as race:
-            return error(str(race))
+            return await self._denied(command, caller, str(race))
         if decision is Decision.APPROVED and seat is not None:
             await self.queue(seat, task.id, durable)
             waited = format_duration((desk.now() - gate.at) / 1_000_000)
@@ -334,6 +337,21 @@ class Work:
         if decision is Decision.VOID:
             return error(f"{gate.id} is void: {why}")
         return ok(gate=gate.id, id=task.id, decision=str(decision))
+
+    async def _denied(self, command: Command, caller: Caller, why: str) -> bytes:
+        """Record a decision that cannot count, and say why."""
+        desk = self.desk
+        await desk.record(
+            Entry(
+                Op.DENIED,
+                desk.now(),
+                sender=caller.name,
+                state=command.verb,
+                reason=why,
+                task=desk.state.gates[command.id].task,
+            )
+        )
+        return error(why)
 
     async def _verify(self, digest: str, task: Task, reason: str) -> tuple[Decision, str]:
         text = self.desk.texts.get(task.text_ref)

@@ -103,6 +103,7 @@ class DeckRig:
             "TERM": "xterm-256color",
             "XDG_RUNTIME_DIR": str(self.short),
             "XDG_STATE_HOME": str(base / "state"),
+            "CHORAGOS_AUDIT_RESERVE_MIB": "0",
         }
         (self.dir / "agent.py").write_text(AGENT)
 
