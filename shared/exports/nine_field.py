@@ -30,11 +30,8 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 def render(log: LogFacts, selection: Selection) -> Rendered:
     """Yield one line for each request record, numbered and chained anew."""
-    number, previous = 0, GENESIS
-    for item in selection.items():
-        if item.record.get("type") != "request":
-            continue
-        number += 1
+    previous = GENESIS
+    for number, item in enumerate(selection.items("request"), start=1):
         line = entry(item, number, previous)
         previous = str(line["hash"])
         yield orjson.dumps(line) + b"\n"

@@ -63,13 +63,14 @@ class Selection:
         self.first: int | None = None
         self.last: int | None = None
 
-    def items(self) -> Iterator[Item]:
-        """Yield the wanted records. Raises LedgerCorrupt or LedgerError."""
+    def items(self, only: str = "") -> Iterator[Item]:
+        """Yield the wanted records, or those of one kind. Raises LedgerCorrupt or LedgerError."""
         selector = Selector(self._wanted)
         for block in blocks(self._directory, wanted=self._wanted):
             for item in items_of(block, selector):
-                self._count(item)
-                yield item
+                if not only or item.record.get("type") == only:
+                    self._count(item)
+                    yield item
 
     def lines(self) -> Iterator[bytes]:
         """Yield the exact lines of the wanted records and, behind each batch that has any, its

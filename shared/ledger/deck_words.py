@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from shared.ledger.plain import Record, given, join, piece
+from shared.ledger.plain import Record, because, given, join, piece
 from shared.ledger.selecting import at, text_at
 
 
@@ -23,7 +23,7 @@ def gate_decision(record: Record) -> str:
     return join(
         f"gate {piece(record, 'gate', 'id')} {piece(record, 'gate', 'state')}",
         given("by", piece(record, "gate", "approver")),
-        given("because of", piece(record, "ext", "reason")),
+        because(piece(record, "ext", "reason")),
     )
 
 
@@ -34,7 +34,7 @@ def _session_started(record: Record) -> str:
 
 
 def _session_stopped(record: Record) -> str:
-    return join("the session stopped", _because(record))
+    return join("the session stopped", because(piece(record, "ext", "reason")))
 
 
 def _task_added(record: Record) -> str:
@@ -51,7 +51,7 @@ def _task_added(record: Record) -> str:
 def _task_moved(record: Record) -> str:
     return join(
         f"task {piece(record, 'ext', 'id')} is now {piece(record, 'ext', 'state') or '?'}",
-        _because(record),
+        because(piece(record, "ext", "reason")),
     )
 
 
@@ -61,14 +61,14 @@ def _report_added(record: Record) -> str:
         f"report {piece(record, 'ext', 'id')} from {piece(record, 'ext', 'role') or '?'}",
         given("on task", piece(record, "ext", "task")),
         f"({done})",
-        _because(record),
+        because(piece(record, "ext", "reason")),
     )
 
 
 def _report_moved(record: Record) -> str:
     return join(
         f"report {piece(record, 'ext', 'id')} is now {piece(record, 'ext', 'state') or '?'}",
-        _because(record),
+        because(piece(record, "ext", "reason")),
     )
 
 
@@ -80,7 +80,9 @@ def _role_started(record: Record) -> str:
 
 
 def _role_exited(record: Record) -> str:
-    return join(f"role {piece(record, 'ext', 'role') or '?'} ended", _because(record))
+    return join(
+        f"role {piece(record, 'ext', 'role') or '?'} ended", because(piece(record, "ext", "reason"))
+    )
 
 
 def _gateway_started(record: Record) -> str:
@@ -88,14 +90,14 @@ def _gateway_started(record: Record) -> str:
 
 
 def _gateway_stopped(record: Record) -> str:
-    return join("the deck stopped its gateway", _because(record))
+    return join("the deck stopped its gateway", because(piece(record, "ext", "reason")))
 
 
 def _op_denied(record: Record) -> str:
     return join(
         "refused",
         given("to", piece(record, "ext", "sender") or piece(record, "ext", "role")),
-        _because(record),
+        because(piece(record, "ext", "reason")),
     )
 
 
@@ -107,11 +109,6 @@ def _usage_taken(record: Record) -> str:
     return "the session's token totals were noted"
 
 
-def _because(record: Record) -> str:
-    reason = piece(record, "ext", "reason")
-    return f"({reason})" if reason else ""
-
-
 def any_op(record: Record) -> str:
     """An operation that has no sentence of its own yet: its name says what it is."""
     name = piece(record, "ext", "op").replace("-", " ")
@@ -121,7 +118,7 @@ def any_op(record: Record) -> str:
         given("of", piece(record, "ext", "role")),
         given("by", piece(record, "ext", "sender")),
         given("→", piece(record, "ext", "state")),
-        _because(record),
+        because(piece(record, "ext", "reason")),
     )
 
 

@@ -63,3 +63,8 @@ def given(before: str, value: str) -> str:
 def counted(count: int, one: str, many: str = "") -> str:
     """Return a count with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def because(reason: str) -> str:
+    """Return a reason in brackets, or nothing."""
+    return f"({reason})" if reason else ""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from shared.ledger.deck_words import OPS, any_op, gate_decision, gate_open
-from shared.ledger.plain import PIECE, Record, counted, given, harmless, join, piece
+from shared.ledger.plain import PIECE, Record, because, counted, given, harmless, join, piece
 from shared.ledger.selecting import at, decision_of, redactions_of, text_at, tokens_of
 
 
@@ -93,7 +93,7 @@ def _outcome(record: Record) -> str:
     return join(
         f"end of {piece(record, 'ref') or '?'}: {words}"
         + (f" ({http})" if http not in ("", "0") else ""),
-        given("because of", piece(record, "outcome", "cause")),
+        because(piece(record, "outcome", "cause")),
         f"; {counted(restored, 'value')} put back" if type(restored) is int and restored else "",
     ).replace(" ;", ";")
 
@@ -160,14 +160,14 @@ def _erase(record: Record) -> str:
         return join(
             "old segments were pruned",
             given("up to record", piece(record, "ext", "size")),
-            given("because of", piece(record, "ext", "basis")),
+            because(piece(record, "ext", "basis")),
         )
     keys = at(record, "ext", "keys")
     count = counted(len(keys), "key") if isinstance(keys, list) else "keys"
     return join(
         f"{count} of kept evidence destroyed",
         given("by", piece(record, "ext", "operator")),
-        given("because of", piece(record, "ext", "basis")),
+        because(piece(record, "ext", "basis")),
     )
 
 
@@ -175,7 +175,7 @@ def _hold(record: Record) -> str:
     state = piece(record, "ext", "state") or "changed"
     return join(
         f"hold {piece(record, 'ext', 'id')} {state}",
-        given("because of", piece(record, "ext", "reason")),
+        because(piece(record, "ext", "reason")),
     )
 
 
@@ -195,7 +195,7 @@ def _recover(record: Record) -> str:
             "a loss of records was accepted",
             given("from record", piece(record, "ext", "lost_from")),
             given("by", piece(record, "ext", "operator")),
-            given("because of", piece(record, "ext", "reason")),
+            because(piece(record, "ext", "reason")),
         )
     return f"a torn end of {piece(record, 'ext', 'bytes') or '?'} bytes was moved to quarantine"
 
@@ -214,7 +214,7 @@ def _heartbeat(record: Record) -> str:
 def _gap(record: Record) -> str:
     return join(
         "records could not be written for a while",
-        given("because of", piece(record, "ext", "reason") or piece(record, "ext", "cause")),
+        because(piece(record, "ext", "reason") or piece(record, "ext", "cause")),
     )
 
 

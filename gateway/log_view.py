@@ -1,0 +1,317 @@
+"""How `sphragis log` shows records: rows for people, rows for pipes, JSON lines for programs.
+
+Owns columns, colors and the text of `log show` and `log stats`. Invariants: everything from a
+record passes `shared.ledger.plain`; output goes out block by block, so a million records take no
+more memory than a few. Decides nothing about records. Called by `gateway.verbs.reading`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from shared.ledger.meaning import MEANING, leftovers, under, who
+from shared.ledger.plain import harmless, piece
+from shared.ledger.reading import Found, Item
+from shared.ledger.selecting import role_of, task_of, text_at
+from shared.ledger.stats import Files, Stats, Tally
+from shared.ledger.words import decision, describe, milliseconds, moment, redacted, tokens
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Rows drawn at once: a screen or two; column widths are fixed, so blocks line up.
+_BLOCK: Final = 200
+#: Name, width and whether numbers stand right; the words take the rest.
+_COLUMNS: Final = (
+    ("seq", 7, True),
+    ("time", 19, False),
+    ("kind", 13, False),
+    ("role", 10, False),
+    ("task", 5, False),
+    ("decision", 8, False),
+    ("tokens", 10, True),
+    ("ms", 6, True),
+)
+_STYLES: Final = {
+    "deny": "red",
+    "gap": "bold red",
+    "recover": "bold red",
+    "clock_step": "yellow",
+    "gate_open": "yellow",
+    "gate_decision": "yellow",
+    "policy_set": "cyan",
+    "config_set": "cyan",
+    "key_rotate": "magenta",
+    "erase": "magenta",
+    "hold": "magenta",
+    "export": "magenta",
+    "anchor": "blue",
+    "seal": "blue",
+    "genesis": "blue",
+    "heartbeat": "dim",
+    "journal": "",
+}
+#: Below this width the narrow columns go first.
+_NARROW: Final = 110
+_LEFT_OUT: Final = frozenset({"decision", "tokens", "ms"})
+
+
+def cells_of(item: Item) -> tuple[str, ...]:
+    """Return a record's columns, the words last."""
+    record = item.record
+    return (
+        str(item.seq),
+        moment(record),
+        harmless(text_at(record, "type"), 13),
+        harmless(role_of(record), 20),
+        harmless(task_of(record), 12),
+        decision(record),
+        tokens(record),
+        milliseconds(record),
+        describe(record),
+    )
+
+
+def print_json(items: Iterable[Item]) -> None:
+    """Print one line per record: the leaf hash, then the record exactly as it is stored."""
+    out = sys.stdout
+    for item in items:
+        out.write(json_line(item))
+    out.flush()
+
+
+def json_line(item: Item) -> str:
+    """Return `{"leaf":…,"record":…}` with the stored bytes as they are."""
+    return f'{{"leaf":"{item.leaf}","record":{item.line.decode()}}}\n'
+
+
+def print_rows(items: Iterable[Item]) -> None:
+    """Print records as rows: a table on a terminal, aligned plain text elsewhere."""
+    if not sys.stdout.isatty():
+        for item in items:
+            sys.stdout.write(plain_row(item))
+        sys.stdout.flush()
+        return
+    from rich.console import Console
+
+    draw_rows(Console(highlight=False), items, header=True)
+
+
+def draw_rows(console: Console, items: Iterable[Item], *, header: bool) -> bool:
+    """Draw rows of a table, block by block; return whether a header is still owed."""
+    rows = iter(items)
+    while block := list(islice(rows, _BLOCK)):
+        console.print(_table(block, console.width, header=header))
+        header = False
+    return header
+
+
+def plain_row(item: Item) -> str:
+    """Return one record as a line of aligned columns without tabs."""
+    *narrow, words = cells_of(item)
+    parts = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, (_, width, right) in zip(narrow, _COLUMNS, strict=True)
+    ]
+    return f"{'  '.join(parts)}  {words}\n"
+
+
+def _table(items: Iterable[Item], width: int, *, header: bool) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    dropped = _LEFT_OUT if width < _NARROW else frozenset[str]()
+    table = Table(box=None, show_header=header, padding=(0, 1), expand=True, header_style="bold")
+    for name, size, right in _COLUMNS:
+        if name not in dropped:
+            table.add_column(
+                name,
+                width=size,
+                justify="right" if right else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+    table.add_column("what happened", ratio=1, overflow="fold")
+    for item in items:
+        *narrow, words = cells_of(item)
+        style = row_style(item)
+        kept = [
+            cell for cell, (name, _, _) in zip(narrow, _COLUMNS, strict=True) if name not in dropped
+        ]
+        table.add_row(*(Text(cell, style) for cell in kept), Text(words, style))
+    return table
+
+
+def row_style(item: Item) -> str:
+    """Return the color of a row: by kind, and red for what failed or was refused."""
+    kind = text_at(item.record, "type")
+    failed = kind == "outcome" and text_at(item.record, "outcome", "status") != "ok"
+    return "yellow" if failed else _STYLES.get(kind, "")
+
+
+# -- one record ------------------------------------------------------------------------------------
+
+
+def explain(found: Found, partner: Item | None, directory: str) -> Iterator[tuple[str, str]]:
+    """Yield (heading, text) of everything about one record; `partner` is the outcome of a
+    request, or the request of an outcome."""
+    item, record = found.item, found.item.record
+    kind = text_at(record, "type")
+    yield "record", f"{item.seq}, written {moment(record)} ({_zone()})"
+    yield "what", describe(record)
+    if kind in MEANING:
+        yield "meaning", MEANING[kind]
+    yield "who", who(record)
+    if task_of(record):
+        yield "task", harmless(task_of(record), 80)
+    target = piece(record, "action", "target")
+    if target:
+        yield "where to", target
+    policy = under(record)
+    if policy:
+        yield "policy", policy
+    if kind == "request":
+        yield "redacted", redacted(record) or "nothing was found that had to be replaced"
+    yield from _ending(kind, record, partner)
+    rest = "\n".join(f"{name} = {value}" for name, value in leftovers(record))
+    if rest:
+        yield "also says", rest
+    yield from _proof(found, directory)
+
+
+def _ending(
+    kind: str, record: Mapping[str, Any], partner: Item | None
+) -> Iterator[tuple[str, str]]:
+    if kind == "request":
+        if partner is None:
+            yield "how it ended", "not recorded yet: the call is open, or the program was cut off"
+            return
+        end = partner.record
+        took = milliseconds(end)
+        text = f"record {partner.seq}: {describe(end)}"
+        if took:
+            text += f"; {took} ms"
+        if tokens(end):
+            text += f"; tokens {tokens(end)} (in/out)"
+        yield "how it ended", text
+    elif kind == "outcome" and partner is not None:
+        yield "began as", f"record {partner.seq}: {describe(partner.record)}"
+        yield "redacted", redacted(partner.record) or "nothing was found that had to be replaced"
+    elif kind == "deny":
+        yield "how it ended", "it was refused; no byte of it was sent to a provider"
+
+
+def _proof(found: Found, directory: str) -> Iterator[tuple[str, str]]:
+    item, note = found.item, found.checkpoint.split("\n")
+    yield "leaf", f"{item.leaf}\n(SHA-256 of a zero byte and the stored line)"
+    if len(note) > 2 and note[1].isdigit():
+        yield (
+            "checkpoint",
+            f"of {harmless(note[0], 200)}: {note[1]} records under the root "
+            f"{harmless(note[2], 80)}, signed when this record was written",
+        )
+    state = "sealed, it never changes again" if found.is_sealed else "still being written"
+    yield "file", f"{found.segment.name} ({state})"
+    yield (
+        "to prove it",
+        f"sphragis verify {directory}\nsphragis proof --ledger {directory} --seq {item.seq} "
+        "-o proof.zip   (this record alone, for somebody else)",
+    )
+
+
+def _zone() -> str:
+    import time
+
+    return time.strftime("%Z")
+
+
+def print_explained(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print headings and texts in two columns."""
+    rows = list(pairs)
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+        table.add_column(style="bold", no_wrap=True, justify="right")
+        table.add_column(overflow="fold")
+        for heading, text in rows:
+            table.add_row(Text(heading), Text(text))
+        Console(highlight=False).print(table)
+        return
+    for heading, text in rows:
+        for index, line in enumerate(text.split("\n")):
+            print(f"{heading if not index else '':>12}  {line}")
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def print_stats(stats: Stats, files: Files, directory: str) -> None:
+    """Print the figures of a log for people."""
+    span = "none" if stats.first is None else f"{stats.first} to {stats.last}"
+    print(f"{directory}: {stats.records:,} records ({span}), {_size(files.bytes)}")
+    print(f"segments  {files.segments} ({files.sealed} sealed)", end="")
+    print(f", pruned to record {files.pruned_to}" if files.pruned_to else "")
+    outside = (
+        f"{files.cosignatures} cosigned, {files.stamps} time-stamped, {files.timestamps} in "
+        "OpenTimestamps"
+    )
+    print(f"head      {files.head_size:,} records published; {outside}")
+    anchors = ", ".join(f"{count} {harmless(kind, 30)}" for kind, count in stats.anchors.items())
+    if anchors:
+        print(f"anchors   {anchors}")
+    print(f"open      {_open(stats)}")
+    print(f"kinds     {_counts(stats.kinds)}")
+    for title, tallies in (("role", stats.roles), ("day", stats.days)):
+        if tallies:
+            print()
+            _print_tallies(title, tallies)
+
+
+def _open(stats: Stats) -> str:
+    requests, gates = len(stats.open), len(stats.gates_open)
+    return f"{requests} request(s) without an outcome, {gates} gate(s) undecided"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count:,} {harmless(name, 40)}" for name, count in pairs) or "none"
+
+
+def _print_tallies(title: str, tallies: Mapping[str, Tally]) -> None:
+    width = max(len(title), *(len(harmless(name, 30)) for name in tallies), 10)
+    head = f"{title:<{width}} {'calls':>8} {'refused':>8} {'redacted':>9} {'tokens in':>12}"
+    print(f"{head} {'out':>10} {'p50 ms':>8} {'p95 ms':>8}  why refused; what was redacted")
+    for name in sorted(tallies):
+        tally = tallies[name]
+        shown = harmless(name, 30) or "(no role)"
+        row = f"{shown:<{width}} {tally.calls:>8,} {tally.refusals.total():>8,}"
+        row += f" {tally.redactions.total():>9,} {tally.tokens_in:>12,} {tally.tokens_out:>10,}"
+        row += f" {_ms(tally.percentile(0.5)):>8} {_ms(tally.percentile(0.95)):>8}"
+        why = [_counts(counts) for counts in (tally.refusals, tally.redactions) if counts]
+        print(f"{row}  {'; '.join(why)}".rstrip())
+
+
+def _ms(microseconds: int | None) -> str:
+    return "" if microseconds is None else f"{microseconds / 1000:,.0f}"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} GiB"
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """Return an object as indented JSON."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
