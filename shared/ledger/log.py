@@ -15,14 +15,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -32,22 +30,16 @@ import orjson
 from shared.ledger.batch import BATCH_LIMIT
 from shared.ledger.checkpoint import Signer, check_name
 from shared.ledger.directory import load_identity, read_log_json, take_lock
-from shared.ledger.disk_space import LOOK_SECONDS, NoSpace, Space
+from shared.ledger.disk_space import NoSpace, Space
 from shared.ledger.entry import Entry as _Entry
-from shared.ledger.entry import Order, Receipt, acknowledge, reject
-from shared.ledger.errors import (
-    LedgerClosed,
-    LedgerCorrupt,
-    LedgerError,
-    LedgerFailed,
-    LedgerLow,
-    RecordRefused,
-)
+from shared.ledger.entry import Receipt
+from shared.ledger.errors import LedgerCorrupt, LedgerError, RecordRefused
 from shared.ledger.heads import Heads, LeafFeed, Leaves
 from shared.ledger.keys import KeyRing
 from shared.ledger.record import OWN_TYPES, RecordType, copy_fields
 from shared.ledger.recovery import Recovered, quarantine, recover
-from shared.ledger.segment import HEAD, REPAIR, first_of, list_segments, read_lines, segment_path
+from shared.ledger.scribe import Limits, LogState, Scribe
+from shared.ledger.segment import HEAD, REPAIR, first_of, list_segments, read_lines
 from shared.ledger.storage import Disk, is_full, reason
 from shared.ledger.writer import SegmentWriter
 
@@ -57,23 +49,8 @@ SEGMENT_BYTES: Final = 256 << 20
 SEGMENT_SECONDS: Final = 24 * 3600
 #: How often HEAD follows the log (section 2.4).
 HEAD_SECONDS: Final = 1.0
-#: How often an idle writer looks at the age of its segment.
-IDLE_SECONDS: Final = 60.0
 #: How often a ledger that has nothing to record says that it is alive (section 2.5).
 HEARTBEAT_SECONDS: Final = 60.0
-#: What is still recorded while the disk is low: it closes what is open, or says why nothing more
-#: is accepted.
-LOW_TYPES: Final = frozenset({RecordType.OUTCOME, RecordType.GAP, RecordType.STOP, RecordType.DENY})
-
-
-class LogState(StrEnum):
-    """OPEN accepts records; LOW (the disk is nearly full) only outcome, gap, stop and deny, and goes
-    back to OPEN by itself; FAILED and CLOSED never accept any again."""
-
-    OPEN = "open"
-    LOW = "low"
-    FAILED = "failed"
-    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +63,12 @@ class _Committed:
     offset: int
 
 
-@dataclass(slots=True)
-class _Shortage:
-    """Why and since when requests are refused, and how many were."""
-
-    cause: str
-    begun: int
-    refused: int = 0
-
-
 def system_clock() -> tuple[int, int]:
     """Return (UTC, time since boot including sleep), both in microseconds."""
     return time.time_ns() // 1000, time.clock_gettime_ns(_BOOT_CLOCK) // 1000
 
 
 _BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """When segments end and how long silence may last; bytes and seconds."""
-
-    segment_bytes: int
-    segment_seconds: float
-    heartbeat_seconds: float
 
 
 class Ledger:
@@ -125,39 +84,27 @@ class Ledger:
         *,
         disk: Disk,
         clock: Callable[[], tuple[int, int]],
-        limits: _Limits,
+        limits: Limits,
         space: Space,
     ) -> None:
         """Use `Ledger.open`."""
         self._directory = directory
         self._disk = disk
-        self._clock = clock
-        self._limits = limits
         self._lock_fd = lock_fd
-        # Owned by the writer thread (by `open` before it starts):
-        self._writer = SegmentWriter(
-            directory, keys, signers, recovered, disk=disk, clock=clock, durable=self._show
-        )
-        self._space = space
-        self._batch: Sequence[_Entry | Order] = ()
-        self._order: Order | None = None
-        self._last_record = time.monotonic()
-        self._last_look = 0.0
-        # Owned by whoever holds `_gate`: the state, putting into the queue while it is accepted,
-        # and counting what is refused.
-        self._gate = threading.Lock()
-        self._state = LogState.OPEN
-        self._failure: str | None = None
-        self._shortage: _Shortage | None = None
-        self._queue: queue.SimpleQueue[_Entry | Order | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
         # Replaced as a whole by the writer, read by anyone:
         self._committed = _Committed(
             recovered.position.size, recovered.note, recovered.first, recovered.offset
         )
         self._heads = Heads(directory, disk)
         self._leaves = LeafFeed()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._space = space
+        self._writer = SegmentWriter(
+            directory, keys, signers, recovered, disk=disk, clock=clock, durable=self._show
+        )
+        self._scribe = Scribe(
+            directory, self._writer, space, limits=limits, clock=clock, changed=self._moved
+        )
         self._herald = threading.Thread(target=self._keep_head, name="ledger-head", daemon=True)
 
     @classmethod
@@ -194,7 +141,7 @@ class Ledger:
             origin,
             disk=disk or Disk(),
             clock=clock,
-            limits=_Limits(segment_bytes, segment_seconds, heartbeat_seconds),
+            limits=Limits(segment_bytes, segment_seconds, heartbeat_seconds),
             room=(reserve_bytes, low_water_bytes),
             close_open_requests=close_open_requests,
         )
@@ -208,7 +155,7 @@ class Ledger:
         *,
         disk: Disk,
         clock: Callable[[], tuple[int, int]],
-        limits: _Limits,
+        limits: Limits,
         room: tuple[int, int] = (0, 0),
         close_open_requests: bool = False,
         loss: Mapping[str, Any] | None = None,
@@ -283,12 +230,8 @@ class Ledger:
         self._show_position()
         self._heads.resume(self._committed.note)
         self._publish_head()
-        try:
-            self._space.keep_reserve()
-        except NoSpace:
-            self._become_low("disk_full")
+        self._scribe.start()
         _open_ledgers.add(self)
-        self._thread.start()
         self._herald.start()
 
     # -- for callers ---------------------------------------------------------------------------
@@ -303,7 +246,7 @@ class Ledger:
         """
         waiter: Future[Receipt] = Future()
         waiter.set_running_or_notify_cancel()
-        self._submit(_Entry(_caller_type(type), copy_fields(fields), waiter))
+        self._scribe.submit(_Entry(_caller_type(type), copy_fields(fields), waiter))
         return waiter
 
     async def append_async(self, type: str, fields: Mapping[str, Any]) -> Receipt:
@@ -314,7 +257,7 @@ class Ledger:
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Receipt] = loop.create_future()
-        self._submit(_Entry(_caller_type(type), copy_fields(fields), waiter, loop))
+        self._scribe.submit(_Entry(_caller_type(type), copy_fields(fields), waiter, loop))
         return await waiter
 
     def records(self, start: int = 0) -> Iterator[dict[str, Any]]:
@@ -340,7 +283,7 @@ class Ledger:
 
         Blocks until the record is durable. Raises LedgerLow, LedgerFailed or LedgerClosed.
         """
-        return self._do(self._writer.rotate_key)
+        return self._scribe.do(self._writer.rotate_key)
 
     def seal_now(self) -> str:
         """Seal the active segment; return the checkpoint over it, which HEAD then holds.
@@ -351,12 +294,10 @@ class Ledger:
         def seal() -> str:
             if not self._writer.must_seal:
                 self._writer.rotate()
-            note = self._writer.at.note
-            self._show_position()
-            self._publish_head()
-            return note
+            self._moved()
+            return self._writer.at.note
 
-        return self._do(seal)
+        return self._scribe.do(seal)
 
     def add_cosignatures(self, size: int, lines: Sequence[str]) -> None:
         """Keep cosignature lines for the checkpoint of `size` records: in anchors/<size>.cosig,
@@ -378,14 +319,12 @@ class Ledger:
     @property
     def state(self) -> LogState:
         """Whether records are accepted."""
-        return self._state
+        return self._scribe.state
 
     @property
     def failure(self) -> str | None:
         """Why the log failed, or why it is LOW, as a sentence; None while all is well."""
-        if self._failure is None and self._state is LogState.LOW:
-            return self._low_sentence()
-        return self._failure
+        return self._scribe.failure
 
     @property
     def size(self) -> int:
@@ -420,26 +359,22 @@ class Ledger:
     def close(self) -> None:
         """Write what was accepted, publish HEAD, release the lock. Never raises; a failure on
         the way is in `failure`. Further calls do nothing."""
-        with self._gate:
+        with self._closing:
             if self._lock_fd < 0:
                 return
             lock_fd, self._lock_fd = self._lock_fd, -1
-            if self._state in (LogState.OPEN, LogState.LOW):
-                self._state = LogState.CLOSED
-            self._queue.put(None)
-        self._stop.set()
-        self._thread.join()
+        self._scribe.stop()
         self._herald.join()
-        if self._failure is None:
+        if not self._scribe.failed:
             try:
                 self._publish_head()
             except Exception as error:
-                self._refuse_more(error, HEAD)
+                self._scribe.refuse_more(error, HEAD)
         self._leaves.deliver()
         self._writer.close()
         with contextlib.suppress(OSError):
             os.close(lock_fd)
-        self._state = LogState.CLOSED
+        self._scribe.state = LogState.CLOSED
         _open_ledgers.discard(self)
 
     def __enter__(self) -> Self:
@@ -455,139 +390,10 @@ class Ledger:
         """Close."""
         self.close()
 
-    # -- the writer ----------------------------------------------------------------------------
-
-    def _submit(self, entry: _Entry) -> None:
-        with self._gate:
-            if self._state is LogState.OPEN or (
-                self._state is LogState.LOW and entry.type in LOW_TYPES
-            ):
-                self._queue.put(entry)
-                return
-            if self._state is LogState.LOW and self._shortage is not None:
-                self._shortage.refused += 1
-            raise self._refusal()
-
-    def _do(self, action: Callable[[], str]) -> str:
-        """Have the writer thread do something between two batches; wait for it."""
-        order = Order(action)
-        with self._gate:
-            if self._state is not LogState.OPEN:
-                raise self._refusal()
-            self._queue.put(order)
-        return order.result.result()
-
-    def _refusal(self) -> LedgerError:
-        if self._failure is not None:
-            return LedgerFailed(self._failure)
-        if self._state is LogState.LOW:
-            return LedgerLow(self._low_sentence())
-        return LedgerClosed(f"The ledger {self._directory} is closed; nothing was recorded.")
-
-    def _low_sentence(self) -> str:
-        return (
-            f"The disk of the ledger {self._directory} is nearly full, so nothing new is accepted; "
-            "free some space on it and the ledger goes on by itself."
-        )
-
-    def _run(self) -> None:
-        try:
-            while (work := self._take()) is not None:
-                self._batch = work
-                if work and isinstance(work[0], Order):
-                    self._obey(work[0])
-                elif work:
-                    self._record([one for one in work if isinstance(one, _Entry)])
-                self._batch = ()
-                self._tend()
-        except BaseException as error:
-            # Not only OSError: an exception that ends this thread would leave its waiters
-            # waiting for ever.
-            self._fail(error)
-
-    def _take(self) -> Sequence[_Entry | Order] | None:
-        """Return all that waits, or one order; nothing after an idle time, None at the end."""
-        if self._order is not None:
-            order, self._order = self._order, None
-            return [order]
-        try:
-            entry = self._queue.get(timeout=self._patience())
-        except queue.Empty:
-            return []
-        if entry is None:
-            return None
-        if isinstance(entry, Order):
-            return [entry]
-        entries = [entry]
-        while len(entries) < BATCH_LIMIT:
-            try:
-                entry = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if entry is None:
-                self._queue.put(None)  # nothing can follow it: the state is CLOSED
-                break
-            if isinstance(entry, Order):
-                self._order = entry
-                break
-            entries.append(entry)
-        return entries
-
-    def _patience(self) -> float:
-        """Return how many seconds the writer may wait for records before it looks around."""
-        if self._state is LogState.LOW:
-            return LOOK_SECONDS
-        limits, quiet = self._limits, time.monotonic() - self._last_record
-        patience = min(IDLE_SECONDS, max(limits.segment_seconds, 0.01))
-        if limits.heartbeat_seconds > 0:
-            patience = min(patience, max(limits.heartbeat_seconds - quiet, 0.001))
-        return patience
-
-    def _record(self, entries: list[_Entry]) -> None:
-        """Write a batch and answer its waiters; on a full disk only what may not be left out."""
-        if self._state is LogState.LOW:
-            entries = self._turn_away(entries)
-        try:
-            self._answer(entries)
-        except NoSpace:
-            self._become_low("disk_full")
-            entries = self._turn_away(entries)
-            try:
-                self._answer(entries)
-            except NoSpace:
-                reject(entries, LedgerLow(self._low_sentence()))
-
-    def _answer(self, entries: list[_Entry]) -> None:
-        if entries:
-            if self._writer.must_seal:
-                self._finish_seal()
-            acknowledge(entries, self._commit(entries))
-
-    def _turn_away(self, entries: list[_Entry]) -> list[_Entry]:
-        """Refuse what a log that is LOW does not record; return the rest."""
-        kept = [entry for entry in entries if entry.type in LOW_TYPES]
-        refused = [entry for entry in entries if entry.type not in LOW_TYPES]
-        with self._gate:
-            if self._shortage is not None:
-                self._shortage.refused += len(refused)
-        reject(refused, LedgerLow(self._low_sentence()))
-        self._batch = kept
-        return kept
-
-    def _obey(self, order: Order) -> None:
-        try:
-            if self._writer.must_seal:
-                self._finish_seal()
-            order.result.set_result(order.action())
-        except NoSpace:
-            self._become_low("disk_full")
-            reject([order], LedgerLow(self._low_sentence()))
+    # -- what is durable -----------------------------------------------------------------------
 
     def _commit(self, entries: Sequence[_Entry]) -> list[Receipt]:
-        """Write the entries and make them durable; the clock of idleness begins again."""
-        receipts = self._writer.commit(entries)
-        self._last_record = time.monotonic()
-        return receipts
+        return self._scribe.commit(entries)
 
     def _show(self, first: int, leaves: bytes) -> None:
         """Let readers see a batch that is durable, and hand on its leaves."""
@@ -598,110 +404,10 @@ class Ledger:
         at = self._writer.at
         self._committed = _Committed(at.position.size, at.note, at.first, at.offset)
 
-    def _tend(self) -> None:
-        """Do what time or size asks for: a heartbeat, the next segment, an end of LOW."""
-        try:
-            if self._state is LogState.LOW:
-                self._look_for_space()
-            every = self._limits.heartbeat_seconds
-            if 0 < every <= time.monotonic() - self._last_record:
-                self._last_record = time.monotonic()
-                beat = {"every_us": int(every * 1_000_000)}
-                self._answer([_Entry(RecordType.HEARTBEAT, {"ext": beat})])
-            if self._writer.must_seal:
-                self._finish_seal()
-            elif self._rotation_due():
-                self._rotate()
-        except NoSpace:
-            self._become_low("disk_full")
-
-    def _refuse_more(self, error: BaseException, name: str) -> str:
-        """Become FAILED, keeping the first reason; return the sentence."""
-        with self._gate:
-            if self._failure is None:
-                self._failure = (
-                    f"The ledger {self._directory} stopped: writing {name} failed "
-                    f"({reason(error)}); check the disk, then restart the program."
-                )
-            self._state = LogState.FAILED
-            return self._failure
-
-    def _fail(self, error: BaseException) -> None:
-        """End the writer: refuse new records and answer everybody who waits."""
-        name = segment_path(self._directory, self._writer.at.first).name
-        sentence = self._refuse_more(error, name)
-        self._stop.set()
-        waiting = [*self._batch, *filter(None, [self._order])]
-        with contextlib.suppress(queue.Empty):
-            while True:
-                entry = self._queue.get_nowait()
-                if entry is not None:
-                    waiting.append(entry)
-        reject(waiting, LedgerFailed(sentence))
-
-    # -- a disk that is nearly full ------------------------------------------------------------
-
-    def _become_low(self, cause: str) -> None:
-        """Refuse requests, give up the reserve, and say so in the log while there is room."""
-        self._space.give_up_reserve()
-        with self._gate:
-            if self._state is not LogState.OPEN:
-                return
-            self._state = LogState.LOW
-            self._shortage = _Shortage(cause, self._clock()[0])
-        self._last_look = time.monotonic()
-        with contextlib.suppress(NoSpace):
-            self._gap({"cause": cause, "state": "begun"})
-
-    def _look_for_space(self) -> None:
-        """Go back to OPEN once there is room for the reserve and the `gap` record that says what
-        was refused."""
-        now, shortage = time.monotonic(), self._shortage
-        if now - self._last_look < LOOK_SECONDS or shortage is None:
-            return
-        self._last_look = now
-        if not self._space.is_roomy():
-            return
-        try:
-            self._space.keep_reserve()
-            self._gap(
-                {
-                    "begun": shortage.begun,
-                    "cause": shortage.cause,
-                    "refused": shortage.refused,
-                    "state": "ended",
-                }
-            )
-        except NoSpace:
-            self._space.give_up_reserve()
-            return
-        with self._gate:
-            self._shortage = None
-            if self._state is LogState.LOW:
-                self._state = LogState.OPEN
-
-    def _gap(self, ext: Mapping[str, Any]) -> None:
-        self._answer([_Entry(RecordType.GAP, {"ext": dict(ext)})])
-
-    # -- segments and HEAD ---------------------------------------------------------------------
-
-    def _rotation_due(self) -> bool:
-        writer, limits = self._writer, self._limits
-        return writer.at.offset >= limits.segment_bytes or (
-            writer.age_us >= limits.segment_seconds * 1_000_000
-        )
-
-    def _rotate(self) -> None:
-        self._writer.rotate()
+    def _moved(self) -> None:
+        """Let readers see a new segment, and publish HEAD over the sealed one; on a full disk the
+        head thread goes on trying."""
         self._show_position()
-        self._publish_from_writer()
-
-    def _finish_seal(self) -> None:
-        self._writer.finish_seal()
-        self._show_position()
-
-    def _publish_from_writer(self) -> None:
-        """Publish HEAD; on a full disk the head thread goes on trying."""
         try:
             self._publish_head()
         except OSError as error:
@@ -709,30 +415,19 @@ class Ledger:
                 raise
 
     def _keep_head(self) -> None:
-        while not self._stop.wait(HEAD_SECONDS):
+        while not self._scribe.over.wait(HEAD_SECONDS):
             cause = ""
             try:
                 self._publish_head()
                 cause = "disk_low" if self._space.is_low() else ""
             except BaseException as error:
                 if not is_full(error):
-                    self._refuse_more(error, HEAD)
+                    self._scribe.refuse_more(error, HEAD)
                     return
                 cause = "disk_full"
             if cause:
-                self._ask_low(cause)
+                self._scribe.ask_low(cause)
             self._leaves.deliver()
-
-    def _ask_low(self, cause: str) -> None:
-        """Let the writer thread see to a disk that is low."""
-
-        def become_low() -> str:
-            self._become_low(cause)
-            return ""
-
-        with self._gate:
-            if self._state is LogState.OPEN:
-                self._queue.put(Order(become_low))
 
     def _publish_head(self) -> None:
         """Let HEAD hold the newest checkpoint: what it names can no longer vanish unseen."""
@@ -790,8 +485,7 @@ def _after_fork() -> None:
     """In a forked child there is no writer, and the inherited lock must not outlive the parent."""
     for ledger in list(_open_ledgers):
         fd, ledger._lock_fd = ledger._lock_fd, -1
-        ledger._gate = threading.Lock()
-        ledger._state = LogState.CLOSED
+        ledger._scribe.forget()
         with contextlib.suppress(OSError):
             os.close(fd)
         with contextlib.suppress(OSError):

@@ -233,6 +233,7 @@ class SegmentWriter:
             self._disk.replace(seal_path(path), note.encode(), mode=SEALED_MODE)
             self._disk.chmod(path, SEALED_MODE)
             self._keys.retire_segments(position.size)
+            self._write_chain()
             self._keys.settle([last.key])
             fd = self._open_segment(position.size)
         self.close()
@@ -279,8 +280,11 @@ class SegmentWriter:
         self.commit([Entry(RecordType.KEY_ROTATE, {"ext": ext})], now, (old, new))
         self.signers = (old, new)
         self.at.keys, self.at.chain = (old.key, new.key), (*self.at.chain, vkey)
-        with full_disk_is_no_failure():
+        try:
             self._write_chain()
+        except OSError as error:
+            if not is_full(error):  # the seal of this segment or the next start will write it
+                raise
         return vkey
 
 
