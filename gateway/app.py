@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import HttpVersion11, web
 
-from gateway import console, health, pidfile
+from gateway import console, exporting, health, pidfile
 from gateway.admission import Admission, Refused
 from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
 from gateway.control import Control, Operation
@@ -433,4 +433,4 @@ def _setup(settings: Settings, policy: Policy) -> Setup:
 
 def _operations() -> dict[str, Operation]:
     """Return what operators can ask for beyond the ledger's own."""
-    return {**CONTROL_OPERATIONS}
+    return {**CONTROL_OPERATIONS, **exporting.CONTROL_OPERATIONS}
