@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import anchor_service
 import httpx
 import pytest
 from anchor_fakes import ORIGIN, PaperLog, signature_lines
+from anchor_service import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.anchors import serving
-from shared.anchors.cosignature import Cosigner, verify_cosignatures
-from shared.anchors.serving import start_witness
+from shared.anchors.cosignature import verify_cosignatures
 from shared.anchors.witness import MAX_REQUEST, Answer, Code, Witness, format_request, parse_request
 from shared.anchors.witness_store import WitnessStore
 from shared.ledger.checkpoint import Checkpoint, open_note
@@ -27,38 +27,18 @@ from shared.ledger.storage import Disk
 
 LOG = PaperLog()
 FORK = PaperLog(salt="other ")
-KEY = Cosigner("witness.example.org", b"w" * 32)
 
 
-class Service:
-    """A witness on a socket of this machine, in a thread of its own."""
+class Service(anchor_service.Service):
+    """A witness that knows paper logs."""
 
     def __init__(
         self, directory: Path, logs: Sequence[PaperLog] = (LOG,), disk: Disk | None = None
-    ):
-        keys = {log.origin: [log.signer.key] for log in logs}
-        self.store = WitnessStore(directory, keys, disk=disk)
-        self.said: list[str] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        work = start_witness(Witness(KEY, keys, self.store), "127.0.0.1", 0, self.said.append)
-        self._runner, self.url = asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
-        self.client = httpx.Client(timeout=20)
-
-    def post(self, body: bytes) -> httpx.Response:
-        return self.client.post(f"{self.url}/add-checkpoint", content=body)
+    ) -> None:
+        super().__init__(directory, {log.origin: [log.signer.key] for log in logs}, disk=disk)
 
     def grow(self, old: int, new: int, log: PaperLog = LOG) -> httpx.Response:
         return self.post(format_request(old, log.proof(old, new), log.note(new)))
-
-    def close(self) -> None:
-        self.client.close()
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-        self.store.close()
 
 
 @pytest.fixture
