@@ -80,16 +80,13 @@ def active(records: Iterable[Mapping[str, Any]], now: int) -> list[Hold]:
 
 
 def hold(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Place, release or list holds: `do` is `place`, `release` or `list`.
+    """Place or release a hold: `do` is `place` or `release`.
 
     `place` needs `id`, `reason`, `operator` and one of `subject`, `session` or `all` (true), and
     takes `until` (a date); `release` needs `id`, `reason` and `operator`. Raises EvidenceError.
     """
     do = required_text(request, "do")
     known = fold(records(ledger.directory, HOLD))
-    if do == "list":
-        now = stores.now()
-        return {"holds": [_shown(item, now) for item in known.values()]}
     name = required_text(request, "id")
     if not _ID.fullmatch(name):
         raise EvidenceError(
@@ -98,7 +95,7 @@ def hold(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
     if do == "release":
         return _release(ledger, known, name, request)
     if do != "place":
-        raise EvidenceError('A hold can be told to "place", "release" or "list".')
+        raise EvidenceError("A hold can be placed or released.")
     if name in known:
         raise EvidenceError(f"The hold {name} is there already; release it, or choose another id.")
     ext = {
@@ -156,12 +153,17 @@ def _scope_of(known: Hold) -> dict[str, Any]:
     return scope or {"all": True}
 
 
-def _shown(item: Hold, now: int) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "state": "placed" if item.is_active(now) else "ended",
-        "scope": _scope_of(item),
-        "reason": item.reason,
-        "until": item.until,
-        "seq": item.seq,
-    }
+def shown(found: Iterable[Mapping[str, Any]], now: int) -> list[dict[str, Any]]:
+    """Return the holds of these records that were not released, as values for people and
+    programs; those that ended by themselves are marked."""
+    return [
+        {
+            "id": item.id,
+            "state": "placed" if item.is_active(now) else "ended",
+            "scope": _scope_of(item),
+            "reason": item.reason,
+            "until": item.until,
+            "seq": item.seq,
+        }
+        for item in fold(found).values()
+    ]
