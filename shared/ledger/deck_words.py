@@ -109,6 +109,42 @@ def _usage_taken(record: Record) -> str:
     return "the session's token totals were noted"
 
 
+def _role_change(words: str) -> Callable[[Record], str]:
+    def tell(record: Record) -> str:
+        role = piece(record, "ext", "role") or "?"
+        return join(f"role {role} {words}", because(piece(record, "ext", "reason")))
+
+    return tell
+
+
+def _files(words: str) -> Callable[[Record], str]:
+    def tell(record: Record) -> str:
+        name = piece(record, "ext", "id") or piece(record, "ext", "path")
+        state = piece(record, "ext", "state")
+        return join(words, name, given("→", state), because(piece(record, "ext", "reason")))
+
+    return tell
+
+
+def _config_set(record: Record) -> str:
+    digest = piece(record, "ext", "digest")[:16]
+    return f"the deck's settings in force{given(', digest', digest)}"
+
+
+def _brief_set(record: Record) -> str:
+    digest = piece(record, "ext", "digest")[:16]
+    return join("the brief of", piece(record, "ext", "role") or "?", given("is now", digest))
+
+
+def _enforcement(record: Record) -> str:
+    return join(
+        "enforcement is now",
+        piece(record, "ext", "state") or "changed",
+        given("for", piece(record, "ext", "role")),
+        because(piece(record, "ext", "reason")),
+    )
+
+
 def any_op(record: Record) -> str:
     """An operation that has no sentence of its own yet: its name says what it is."""
     name = piece(record, "ext", "op").replace("-", " ")
@@ -138,4 +174,15 @@ OPS: Final[Mapping[str, Callable[[Record], str]]] = {
     "gateway-stopped": _gateway_stopped,
     "finished": _finished,
     "usage-taken": _usage_taken,
+    "config-set": _config_set,
+    "brief-set": _brief_set,
+    "enforcement-changed": _enforcement,
+    "role-starting": _role_change("is being started"),
+    "role-stopping": _role_change("is being stopped"),
+    "role-stopped": _role_change("was stopped"),
+    "stamp-failed": _role_change("works on a task that the gateway could not be told"),
+    "checkpoint-taken": _files("the files were kept as checkpoint"),
+    "checkpoints-pruned": _files("old checkpoints of the files were removed"),
+    "rollback-begun": _files("the files are being put back to checkpoint"),
+    "rollback-ended": _files("the files were put back to checkpoint"),
 }

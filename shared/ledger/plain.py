@@ -8,7 +8,6 @@ nothing here raises. Pure. Called by `words`, `deck_words`, `meaning`, `shared.e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,21 +17,21 @@ Record = Mapping[str, Any]
 
 #: Longest piece of stored text inside a sentence.
 PIECE: Final = 80
-#: What a terminal obeys (C0, DEL, C1), what breaks lines, what reverses or hides text (Unicode
-#: bidirectional controls, zero-width characters, tags), and lone surrogates.
-_HARMFUL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 def harmless(value: object, limit: int = 0) -> str:
-    """Return a value as text that a terminal only shows: control and direction characters become
-    their visible escapes, and what is longer than `limit` (if any) ends in an ellipsis."""
+    """Return a value as text that a terminal only shows.
+
+    Every character that Unicode does not call printable (controls, line breaks, what reverses or
+    hides text, surrogates, odd spaces) becomes its visible escape; what is longer than `limit`
+    (if any) ends in an ellipsis.
+    """
     text = value if type(value) is str else "" if value is None else str(value)
     if limit and len(text) > limit:
         text = text[: limit - 1] + "…"
-    return _HARMFUL.sub(lambda match: _escape(match[0]), text)
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _escape(one) for one in text)
 
 
 def _escape(character: str) -> str:

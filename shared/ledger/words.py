@@ -48,6 +48,8 @@ def describe(record: Record) -> str:
     """Return what happened in one line."""
     kind = record.get("type")
     words = _WORDS.get(kind) if type(kind) is str else None
+    if at(record, "action", "kind") == "control":
+        return _control(record)
     op = text_at(record, "ext", "op")
     if op and (at(record, "action", "kind") == "deck" or words is None or kind == "journal"):
         words = OPS.get(op, any_op)
@@ -64,6 +66,22 @@ def redacted(record: Record) -> str:
         for kind, count in sorted(counts.items(), key=lambda kv: -kv[1])
     )
     return f"{counted(sum(counts.values()), 'value')} replaced ({kinds})"
+
+
+# -- what decks and operators told the gateway -----------------------------------------------------
+
+
+def _control(record: Record) -> str:
+    by = piece(record, "actor", "agent") or "a program"
+    name, role = piece(record, "action", "name") or "?", piece(record, "action", "target")
+    task, code = piece(record, "task"), piece(record, "ext", "code")
+    if code:
+        return f"refused {by} the operation {name} on the control socket ({code})"
+    if name == "stamp":
+        works = f"works on {task} from here on" if task else "works on no task from here on"
+        return f"{role or 'a role'} {works}, says {by}"
+    step = piece(record, "ext", "step") or "asked"
+    return join(f"{by}: {name} {step}", because(piece(record, "ext", "reason")))
 
 
 # -- the gateway's records -------------------------------------------------------------------------
@@ -102,7 +120,8 @@ def _deny(record: Record) -> str:
     rules = at(record, "policy", "rules")
     codes = ", ".join(harmless(rule, 40) for rule in rules[:5]) if isinstance(rules, list) else ""
     http = piece(record, "outcome", "http")
-    what = piece(record, "action", "target") or piece(record, "action", "name") or "a call"
+    action = (piece(record, "action", name) for name in ("target", "name", "kind"))
+    what = next(filter(None, action), "a call")
     return join(f"refused {what}", given("for", codes), f"(answered {http})" if http else "")
 
 
@@ -126,6 +145,11 @@ def _policy_set(record: Record) -> str:
 
 
 def _config_set(record: Record) -> str:
+    if at(record, "action", "kind") == "vault":
+        return join(
+            "the vault was sealed anew with another key",
+            given("by", piece(record, "ext", "operator")),
+        )
     digest = piece(record, "ext", "digest")[:16]
     return f"settings in force{given(', digest', digest)}"
 
@@ -155,12 +179,24 @@ def _anchor(record: Record) -> str:
     )
 
 
+def counted_of(record: Record, noun: str) -> str:
+    """Return `ext.count` with its noun."""
+    count = at(record, "ext", "count")
+    return counted(count, noun) if type(count) is int else f"{noun}s"
+
+
 def _erase(record: Record) -> str:
     if at(record, "action", "kind") == "prune":
         return join(
             "old segments were pruned",
             given("up to record", piece(record, "ext", "size")),
             because(piece(record, "ext", "basis")),
+        )
+    if at(record, "action", "kind") == "vault":
+        return join(
+            counted_of(record, "value"),
+            "erased from the vault",
+            given("by", piece(record, "ext", "operator")),
         )
     keys = at(record, "ext", "keys")
     count = counted(len(keys), "key") if isinstance(keys, list) else "keys"
