@@ -26,10 +26,8 @@ from shared.anchors.files import (
     TIME_STAMP,
     Head,
     anchor_path,
-    head_of,
     keep_checkpoint,
-    keep_cosignatures,
-    log_keys,
+    published_head,
     sizes_with,
     thin_out,
 )
@@ -225,11 +223,6 @@ def _jobs(ledger: Ledger, config: AnchorConfig, say: Say) -> Sequence[_Job | Non
     return jobs
 
 
-def newest_head(ledger: Ledger) -> Head:
-    """Return the newest durable head of an open ledger. Raises LedgerError."""
-    return head_of(ledger.checkpoint, log_keys(ledger.directory))
-
-
 def _record(ledger: Ledger, ext: dict[str, object]) -> None:
     """Write an `anchor` record and wait until it is durable. Raises LedgerError, AnchorError."""
     try:
@@ -249,9 +242,10 @@ class _WitnessJob:
         self._count = 0
 
     def step(self) -> int | None:
-        if self._ledger.size == self.channel.size:
+        # The published head, not the newest checkpoint: HEAD then carries the cosignature.
+        newest = partial(published_head, self._ledger.directory)
+        if newest().size == self.channel.size:
             return None
-        newest = partial(newest_head, self._ledger)
         try:
             cosigned = self._client.submit(newest)
         except Alarm as alarm:
@@ -259,10 +253,7 @@ class _WitnessJob:
             raise
         size = cosigned.head.size
         keep_checkpoint(self._ledger.directory, cosigned.head)
-        try:
-            self._ledger.add_cosignatures(size, [cosigned.cosignature.line])
-        except NotImplementedError:
-            keep_cosignatures(self._ledger.directory, size, [cosigned.cosignature.line])
+        self._ledger.add_cosignatures(size, [cosigned.cosignature.line])
         if not self._count:
             # Once a run: who witnesses this log. Each cosignature is in its own file.
             when = {"time": cosigned.cosignature.time}
@@ -275,7 +266,7 @@ class _WitnessJob:
     def _raise_alarm(self, alarm: Alarm) -> None:
         known, self.channel.alarm = self.channel.alarm, str(alarm)
         if not known:
-            head = newest_head(self._ledger)
+            head = published_head(self._ledger.directory)
             with contextlib.suppress(LedgerError, AnchorError):
                 _record(self._ledger, self._ext() | head.ext() | {"alarm": alarm.code})
 
@@ -295,9 +286,9 @@ class _CopyJob:
         self._copy = copy
 
     def step(self) -> int | None:
-        if self._ledger.size == self.channel.size:
+        head = published_head(self._ledger.directory)
+        if head.size == self.channel.size:
             return None
-        head = newest_head(self._ledger)
         self._copy.send(head)
         return head.size
 
@@ -332,7 +323,7 @@ class _StampJob:
             self._seals, self._next = seals, self._last() + self._every
         if time.time() < self._next and seals == self._seals:
             return None
-        head = newest_head(self._ledger)
+        head = published_head(self._ledger.directory)
         if not anchor_path(self._ledger.directory, head.size, self._suffix).exists():
             _record(self._ledger, self._stamp(head))
         self._seals, self._next = seals, time.time() + self._every

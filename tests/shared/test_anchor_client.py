@@ -13,8 +13,7 @@ from anchor_service import KEY, Service
 from shared.anchors.client import WitnessClient, WitnessTarget, parse_target
 from shared.anchors.cosignature import Cosigner, verify_cosignatures
 from shared.anchors.errors import Alarm, AnchorError
-from shared.anchors.files import Head, published_head
-from shared.anchors.schedule import newest_head
+from shared.anchors.files import Head, head_of, log_keys, published_head
 from shared.anchors.witness import format_request
 from shared.ledger import Ledger, NoteRefused, parse_vkey
 
@@ -42,6 +41,10 @@ def service(tmp_path: Path, ledger: Ledger) -> Iterator[Service]:
     made = Service(tmp_path / "w", {ORIGIN: [parse_vkey(ledger.vkey)]})
     yield made
     made.close()
+
+
+def newest_head(ledger: Ledger) -> Head:
+    return head_of(ledger.checkpoint, log_keys(ledger.directory))
 
 
 def newest(ledger: Ledger) -> Callable[[], Head]:
