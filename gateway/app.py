@@ -23,6 +23,7 @@ from aiohttp import HttpVersion11, web
 
 from gateway import console, exporting, health, pidfile
 from gateway.admission import Admission, Refused
+from gateway.anchoring import anchor_config
 from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
 from gateway.control import Control, Operation
 from gateway.erasing import CONTROL_OPERATIONS, finish_interrupted, stores_of
@@ -45,6 +46,7 @@ from gateway.upstream import Upstream
 from gateway.usage import UsageMeter
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
+from shared.anchors.schedule import AnchorStatus, run_anchors
 from shared.evidence.errors import EvidenceError
 from shared.evidence.stores import Stores
 from shared.keyfile import KeyFileError, read_or_make_key
@@ -145,6 +147,7 @@ class Gateway:
         self.vault: Vault | None = None
         self.pool: ScanPool | None = None
         self.pipeline: Pipeline | None = None
+        self.anchors = AnchorStatus()
         self.readiness = Readiness(
             passing={
                 "stopping": lambda: "The gateway is stopping." if self.stopping.is_set() else None,
@@ -187,6 +190,7 @@ class Gateway:
                 "checkpoint": "\n".join(note),
                 "vkey": ledger.vkey if ledger is not None else "",
                 "verify": f"sphragis verify {self.settings.ledger_dir}",
+                "anchors": self.anchors.snapshot(),
             },
         }
 
@@ -251,6 +255,7 @@ async def _serve(
             f"ledger {settings.ledger_dir}"
         )
         stack.enter_context(_background(_announce(gateway, began)))
+        stack.enter_context(_background(_anchor(gateway)))
         await stop.wait()
         gateway.stopping.set()
     say("stopped")
@@ -373,6 +378,13 @@ async def _announce(gateway: Gateway, began: float) -> None:
             told = lasting
         await asyncio.sleep(0.05)
     say(f"ready after {time.monotonic() - began:.1f} s")
+
+
+async def _anchor(gateway: Gateway) -> None:
+    """Let the ledger's head leave the machine until cancelled."""
+    assert gateway.ledger is not None
+    config = await asyncio.to_thread(anchor_config, gateway.settings)
+    await run_anchors(gateway.ledger, config, gateway.anchors, say)
 
 
 async def _record_stop(gateway: Gateway, audit: Audit) -> None:

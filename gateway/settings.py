@@ -147,9 +147,34 @@ class Settings(BaseSettings):
     #: One term a line, replaced wherever it stands; adds to the policy's own terms.
     custom_terms_file: UserPath | None = None
 
+    # How the ledger's head leaves the machine (contracts/ledger.md section 2.8). The receipt in
+    # every answer is always on; each of these works beside the others.
+    #: Witnesses that cosign each head: the URL, a space, and the witness's vkey.
+    witnesses: TextList = []
+    #: An RFC 3161 authority that stamps the head hourly and after each seal: its URL, or a program
+    #: that reads a request on its standard input and prints the response.
+    tsa_url: str | None = None
+    tsa_command: CommandLine = []
+    #: PEM certificates that its stamps must lead to; without them the chain is not checked.
+    tsa_ca_file: UserPath | None = None
+    #: OpenTimestamps by the program `ots`, hourly; `ots_calendars` are asked in place of its own.
+    ots: Flag = False
+    ots_calendars: TextList = []
+    #: A program that gets each head (a signed note) on its standard input.
+    head_command: CommandLine = []
+    #: A file that gets a line for each head: origin, size, root in base64, Unix seconds.
+    head_file: UserPath | None = None
+    #: A file that always is the newest head, a signed note.
+    head_note_file: UserPath | None = None
+    #: A syslog that gets an RFC 5424 message for each head: unix:/dev/log or udp:HOST:PORT.
+    head_syslog: str | None = None
+    #: Seconds between two heads that go to witnesses and copies.
+    head_seconds: float = Field(default=10.0, ge=0.1, le=86400, allow_inf_nan=False)
+    #: Let the ledgers of this machine (gateways and decks of one user) record each other's heads.
+    neighbors: Flag = True
+
     # Accepted for existing configurations; see `_refuse_missing_protection` and `warnings_of`.
     route_autodetect: Flag = True
-    ots_calendars: TextList = []
     ner_url: str | None = None
     ner_builtin: Flag = False
     eu_pack: Flag = False
@@ -163,6 +188,7 @@ class Settings(BaseSettings):
         "bedrock_base_url",
         "vertex_base_url",
         "upstream_base_url",
+        "tsa_url",
     )
     @classmethod
     def _check_url(cls, value: str | None) -> str | None:
@@ -177,6 +203,30 @@ class Settings(BaseSettings):
         if parts.query or parts.fragment or parts.username or parts.password:
             raise ValueError("write only scheme, host and path")
         return value.rstrip("/")
+
+    @field_validator("witnesses")
+    @classmethod
+    def _check_witnesses(cls, value: list[str]) -> list[str]:
+        if value:
+            from shared.anchors.client import parse_target
+            from shared.ledger import NoteRefused
+
+            try:
+                names = [parse_target(text).name for text in value]
+            except NoteRefused:
+                raise ValueError("write each witness as its URL, a space and its vkey") from None
+            if len(set(names)) < len(names):
+                raise ValueError("name each witness once")
+        return value
+
+    @field_validator("head_syslog")
+    @classmethod
+    def _check_syslog(cls, value: str | None) -> str | None:
+        if value is not None:
+            from shared.anchors.copies import parse_syslog
+
+            parse_syslog(value)
+        return value
 
     @property
     def listen(self) -> tuple[str, int]:
@@ -321,8 +371,10 @@ def warnings_of(settings: Settings) -> list[str]:
     notes: list[str] = []
     if "eu_pack" in settings.model_fields_set and not settings.eu_pack:
         notes.append("eu_pack has no effect: its rules always run; a policy can allow a kind.")
-    if settings.ots_calendars:
-        notes.append("ots_calendars has no effect: this version does not anchor to calendars.")
+    if settings.ots_calendars and not settings.ots:
+        notes.append("ots_calendars has no effect: set ots to true to stamp heads there.")
+    if settings.tsa_ca_file is not None and not (settings.tsa_url or settings.tsa_command):
+        notes.append("tsa_ca_file has no effect: no authority is named by tsa_url.")
     if "route_autodetect" in settings.model_fields_set:
         notes.append("route_autodetect has no effect: the path alone decides the provider.")
     if settings.audit_log_path is not None and settings.audit_log_path.suffix == ".jsonl":
@@ -340,7 +392,9 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         written = name.upper()
         if not written.startswith(_PREFIX) or written in known or _is_service_link(name, environ):
             continue
-        near = difflib.get_close_matches(written, known, n=1, cutoff=0.85)
+        # What differs is behind the prefix; without anything there, nothing is near.
+        meant = known if written != _PREFIX else ()
+        near = difflib.get_close_matches(written, meant, n=1, cutoff=0.85)
         hint = f"perhaps {near[0]} is meant." if near else "remove it or correct its spelling."
         raise SettingsError(f"Unknown variable {name[:64]!r} in the environment: {hint}")
 

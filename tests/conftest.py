@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 from hypothesis import HealthCheck, settings
 
 # How fast a shared machine draws examples says nothing about the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+# Ledgers of one user record each other's heads: those of tests must not meet the user's own.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tests-state-")

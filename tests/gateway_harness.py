@@ -144,6 +144,8 @@ class Gateway:
             {name: value for name, value in os.environ.items() if not name.startswith("SPHRAGIS_")}
             | {
                 "SPHRAGIS_HOME": str(home),
+                # Its own: gateways of one user record each other's heads.
+                "XDG_STATE_HOME": str(home.parent / f"{home.name}-state"),
                 "SPHRAGIS_LISTEN_ADDR": "127.0.0.1:0",
                 "SPHRAGIS_ANTHROPIC_BASE_URL": upstream,
                 "SPHRAGIS_SCAN_WORKERS": "1",
