@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,6 +24,11 @@ from shared.ledger.segment import HEAD, first_of, list_segments
 from shared.ledger.storage import reason
 
 _CP: Final = b'\n{"cp":"'
+_REF: Final = rb'"ref":([0-9]{1,16})[,}]'
+
+
+def _every(match: re.Match[bytes]) -> bool:
+    return True
 
 
 class RecordGone(LedgerError):
@@ -100,10 +105,16 @@ class Archive:
                 expected += 1
 
     def search(
-        self, pattern: bytes, *, start: int = 0, end: int | None = None
+        self,
+        pattern: bytes,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        wanted: Callable[[re.Match[bytes]], bool] = _every,
     ) -> Iterator[tuple[int, dict[str, Any], bytes]]:
         """Yield (number, record, line) of each record from `start` on, below `end`, whose bytes
-        match the regular expression `pattern`. What it matches is for the caller to judge."""
+        match the regular expression `pattern` in a place that is `wanted`. What the match means
+        is for the caller to judge."""
         sought = re.compile(pattern)
         for index, (_, path) in enumerate(self._segments):
             if index + 1 < len(self._segments) and self._segments[index + 1][0] <= start:
@@ -111,6 +122,9 @@ class Archive:
             data = self._data(path)
             at = _offset_of(data, start)
             while (match := sought.search(data, at)) is not None:
+                if not wanted(match):
+                    at = match.end()
+                    continue
                 line, at = _line_around(data, match.start())
                 record = _record(line)
                 if record is None or record["seq"] < start:
@@ -160,6 +174,24 @@ class Archive:
             f"The ledger {self.directory} cannot be read ({reason(error)}); check its owner and "
             "mode."
         )
+
+
+def outcomes_of(
+    archive: Archive, requests: Collection[int], end: int
+) -> Iterator[tuple[int, dict[str, Any], bytes]]:
+    """Yield (number, record, line) of the first outcome of each of `requests`, below `end`."""
+    left = set(requests)
+    if not left:
+        return
+    found = archive.search(
+        _REF, start=min(left) + 1, end=end, wanted=lambda match: int(match[1]) in left
+    )
+    for seq, record, line in found:
+        if record.get("type") == "outcome" and record.get("ref") in left:
+            left.discard(record["ref"])
+            yield seq, record, line
+            if not left:
+                return
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
