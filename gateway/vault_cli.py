@@ -1,9 +1,9 @@
 """The verbs for the vault and its keys: `sphragis vault stats|erase|rotate`, and `doctor`.
 
 Invariants: no original is ever printed; values to erase are read from a file or standard input,
-never from the command line, which others can see and shells remember; `doctor` only looks. All of
-them work beside a running gateway. Wiring only: what happens is in `redaction.vault_store`. Called
-by `gateway.cli`.
+never from the command line, which others can see and shells remember; `doctor` only looks; what
+changes the vault is recorded in the ledger, if there is one. All of them work beside a running
+gateway. Wiring only: what happens is in `redaction.vault_store`. Called by `gateway.cli`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def erase(
     with _opened(config) as (store, settings):
         count = store.erase(owner=owner, token=token, values=values)
         tell_others(epoch_file(settings.vault_file))
+    what = [name for name, given in (("token", token), ("role", role), ("values", values)) if given]
+    _record(config, "erase", count, "+".join(what))
     print(f"Erased {count} entr{'y' if count == 1 else 'ies'}.")
 
 
@@ -116,6 +118,7 @@ def rotate(
         )
     with _opened(config) as (store, _):
         count = store.rotate(new)
+    _record(config, "vault_key", count, "")
     print(f"Sealed {count} original(s) anew.")
     if keys.place is not KeyPlace.FILE:
         print(
@@ -208,6 +211,25 @@ def _file_facts(path: Path) -> str:
         return "made at the first start"
     days = max(0, int((time.time() - info.st_mtime) // 86_400))
     return f"mode {stat.S_IMODE(info.st_mode):04o}, {days} day(s) old"
+
+
+def _record(config: Path | None, change: str, count: int, what: str) -> None:
+    """Have the ledger say that the vault was changed; a vault may be used without a ledger.
+
+    Raises GatewayError: what was done stays done, and a record is owed."""
+    from gateway.erasing import ask_or_do
+    from gateway.verbs.erasing import login_name
+
+    if not (_settings(config).ledger_dir / "log.json").exists():
+        return
+    request = {"change": change, "count": count, "what": what, "operator": login_name()}
+    try:
+        ask_or_do(config, "vault-changed", request)
+    except GatewayError as wrong:
+        raise GatewayError(
+            f"The vault was changed ({count} entries), but the ledger does not say so: {wrong} "
+            "Run the same command again to have it recorded."
+        ) from wrong
 
 
 @contextlib.contextmanager

@@ -292,8 +292,11 @@ def _ask(config: Path | None, name: str, **request: Any) -> dict[str, Any]:
 
 
 def _operator(name: str) -> str:
-    if name:
-        return name
+    return name or login_name()
+
+
+def login_name() -> str:
+    """Return the login name of whoever runs this command."""
     import pwd
 
     try:
