@@ -12,4 +12,5 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 # Ledgers of one user record each other's heads: those of tests must not meet the user's own.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tests-state-")
+_STATE = tempfile.TemporaryDirectory(prefix="tests-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
