@@ -159,6 +159,7 @@ class Ledger:
         room: tuple[int, int] = (0, 0),
         close_open_requests: bool = False,
         loss: Mapping[str, Any] | None = None,
+        repairing: bool = False,
         lock_fd: int = -1,
     ) -> Ledger:
         """Do `open`. `repair` brings its lock and the `recover` record of an accepted `loss`."""
@@ -166,7 +167,7 @@ class Ledger:
         lock_fd = take_lock(directory) if lock_fd < 0 else lock_fd
         ledger = None
         try:
-            if loss is None:
+            if not repairing:
                 _refuse_half_repaired(directory)
             ring = KeyRing(keys, origin, disk)
             signers = load_identity(directory, ring, origin, disk, clock)

@@ -137,23 +137,27 @@ def known_keys(directory: Path, signers: Sequence[Signer] = ()) -> list[Verifier
     return keys + [signer.key for signer in signers if signer.key not in keys]
 
 
-def last_sealed(directory: Path, known: Sequence[VerifierKey]) -> Recovered:
+def last_sealed(
+    directory: Path, known: Sequence[VerifierKey], *, seals: Sequence[Path] | None = None
+) -> Recovered:
     """Follow the seals and return where the active segment starts.
 
     Seals name each other by hash, so the signature of the last one covers all. Segment files may
-    be missing at the front, where they were pruned. Raises LedgerCorrupt.
+    be missing at the front, where they were pruned. Raises LedgerCorrupt. A repair gives the
+    `seals` it wants to keep; what else there is does not matter then.
     """
     identity = read_log_json(directory)
     state = Recovered(
         first=0, position=Position(), keys=(known[0],), chain=(known[0].vkey(),),
         segment_key=identity["segment_key"],
     )  # fmt: skip
-    seals = list_seals(directory)
+    chosen, seals = seals is not None, list_seals(directory) if seals is None else seals
     notes = _linked(seals, known)
     for path, (seal, note) in zip(seals, notes, strict=True):
         _check_place(path, seal, state)
         state.first, state.previous_seal = seal.size, seal_digest(note)
-    _check_files(directory, state.first, bool(seals))
+    if not chosen:
+        _check_files(directory, state.first, bool(seals))
     if seals:
         seal, note = notes[-1]
         state.position = seal.position()
@@ -255,11 +259,13 @@ def _named_next(segment: Path) -> str:
         return ""
 
 
-def scan(path: Path, state: Recovered, signers: Sequence[Signer]) -> bool:
-    """Move `state` to the last good checkpoint of the segment at `path`; tell whether there are
-    bytes behind it."""
+def scan(
+    path: Path, state: Recovered, signers: Sequence[Signer], *, before_seal: bool = False
+) -> bool:
+    """Move `state` to the last good checkpoint of the segment at `path`, or to the one before its
+    `seal` record; tell whether there are bytes behind it."""
     end = path.stat().st_size
-    reader = _Reader(state, signers)
+    reader = _Reader(state, signers, before_seal=before_seal)
     with path.open("rb") as file:
         for lines, unfinished in read_lines(file, end):
             if not reader.feed(lines):
@@ -273,8 +279,11 @@ def scan(path: Path, state: Recovered, signers: Sequence[Signer]) -> bool:
 class _Reader:
     """Follows batches; `state` moves only at a good checkpoint."""
 
-    def __init__(self, state: Recovered, signers: Sequence[Signer]) -> None:
+    def __init__(
+        self, state: Recovered, signers: Sequence[Signer], *, before_seal: bool = False
+    ) -> None:
         self.state = state
+        self._before_seal = before_seal
         self._private = {signer.key: signer for signer in signers}
         self._lines: list[bytes] = []
 
@@ -305,7 +314,7 @@ class _Reader:
         if batch is None:
             return False
         keys = _keys_after(batch, self.state)
-        if not keys:
+        if not keys or (self._before_seal and batch.records[-1]["type"] == RecordType.SEAL):
             return False
         frontier = batch.frontier
         expected = Checkpoint(keys[0].name, frontier.size, frontier.root()).text()

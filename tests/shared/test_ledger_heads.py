@@ -3,8 +3,10 @@ what it holds against its end when it starts."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +54,7 @@ def test_an_idle_log_says_that_it_is_alive(tmp_path: Path) -> None:
         wait_for(lambda: ledger.size >= 4)
         beats = [record for record in ledger.records() if record["type"] == "heartbeat"]
     assert {json.dumps(beat["ext"]) for beat in beats} == {'{"every_us": 100000}'}
-    gaps = [later["mono"] - earlier["mono"] for earlier, later in zip(beats, beats[1:])]
+    gaps = [later["mono"] - earlier["mono"] for earlier, later in itertools.pairwise(beats)]
     assert all(gap >= 90_000 for gap in gaps)
     assert verify_path(tmp_path / "log").exit_code == 0
 
@@ -142,8 +144,6 @@ def test_cosignatures_that_cannot_be_stored_are_an_error_and_no_failure(tmp_path
 def test_leaves_are_handed_on_in_order_without_a_hole_outside_of_the_writer(
     tmp_path: Path,
 ) -> None:
-    import threading
-
     taken: list[tuple[int, bytes]] = []
     threads = set()
 

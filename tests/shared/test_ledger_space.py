@@ -76,8 +76,7 @@ def fill(ledger: Ledger) -> int:
     for n in range(100_000):
         try:
             ledger.append("request", {"ext": {"n": n}}).result(10)
-        except LedgerLow as low:
-            assert "goes on by itself" in str(low)
+        except LedgerLow:
             return n
     raise AssertionError("the disk never filled up")
 
@@ -96,7 +95,7 @@ def test_a_full_disk_refuses_requests_records_what_is_open_and_goes_on_by_itself
         count = fill(ledger)
         assert count > 500
         assert ledger.state is LogState.LOW
-        assert ledger.failure is not None
+        assert "goes on by itself" in (ledger.failure or "")
         assert not (tmp_path / "log" / RESERVE).exists()
         for kind in ("request", "journal", "start"):
             with pytest.raises(LedgerLow):
@@ -172,7 +171,7 @@ def test_a_log_that_is_low_closes_and_opens_again(tmp_path: Path) -> None:
 
 
 def test_a_start_on_a_full_disk_is_one_plain_sentence(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="cannot be written|cannot be used"):
+    with pytest.raises(LedgerError, match=r"cannot be (written|used)"):
         open_log(tmp_path, disk=SmallDisk(100))
 
 
