@@ -25,6 +25,9 @@ from shared.ledger.storage import reason
 
 _CP: Final = b'\n{"cp":"'
 _REF: Final = rb'"ref":([0-9]{1,16})[,}]'
+#: Bytes read at first when lines are wanted, mostly one, and at most, when it is many.
+_BLOCK: Final = 1 << 12
+_MAX_BLOCK: Final = 1 << 20
 
 
 def _every(match: re.Match[bytes]) -> bool:
@@ -213,12 +216,16 @@ def _line_around(data: mmap.mmap | bytes, at: int) -> tuple[bytes, int]:
 
 
 def _lines_from(data: mmap.mmap | bytes, at: int) -> Iterator[bytes]:
-    """Yield the whole record lines from offset `at` on."""
-    while (stop := data.find(b"\n", at)) >= 0:
-        line = bytes(data[at:stop])
-        at = stop + 1
-        if line and not is_checkpoint_line(line):
-            yield line
+    """Yield the whole record lines from offset `at` on, a growing block at a time."""
+    span = _BLOCK
+    while at < len(data):
+        stop = data.rfind(b"\n", at, at + span)
+        if stop < 0 and at + span >= len(data):
+            return
+        for line in data[at : max(stop, at)].split(b"\n"):
+            if line and not is_checkpoint_line(line):
+                yield line
+        at, span = max(stop + 1, at), min(2 * span, _MAX_BLOCK) if stop >= 0 else 2 * span
 
 
 def _offset_of(data: mmap.mmap | bytes, seq: int) -> int:

@@ -185,9 +185,12 @@ class TileWriter:
 
     def _take(self, leaves: Sequence[bytes]) -> None:
         before = self._size - self._size % WIDTH
-        for leaf in leaves:
-            self._rows[0].append(leaf)
-            self._size += 1
+        taken = 0
+        while taken < len(leaves):
+            some = leaves[taken : taken + WIDTH - len(self._rows[0])]
+            self._rows[0] += some
+            self._size += len(some)
+            taken += len(some)
             if len(self._rows[0]) == WIDTH:
                 self._carry(0)
         size = self._size - self._size % WIDTH

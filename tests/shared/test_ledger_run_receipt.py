@@ -95,14 +95,15 @@ def test_a_receipt_that_counts_other_records_does_not_fit(tmp_path: Path) -> Non
     log = write(tmp_path / "log")
     note, receipt = receipt_of(log.directory)
     value = orjson.loads(note.split("\n")[1])
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"counts": {"request": 6}},
         {"open": []},
         {"totals": {}},
         {"last": 33},
         {"run": "run-T4"},
         {"run": "nobody"},
-    ):
+    )
+    for change in changes:
         text = orjson.dumps({**value, **change}, option=orjson.OPT_SORT_KEYS).decode()
         forged = SIGNER.sign(f"{ORIGIN}/run-receipt\n{text}\n")
         with Prover(log.directory) as prover:
