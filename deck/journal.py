@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from deck.board import Entry, Op, State, apply
-from shared.ledger import Ledger, LedgerError, Receipt, RecordRefused
+from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text
 
@@ -99,6 +99,11 @@ class Journal:
         return self._failure or self._ledger.failure
 
     @property
+    def ledger(self) -> Ledger:
+        """The ledger itself, for what is beside the journal: its head, its neighbors."""
+        return self._ledger
+
+    @property
     def size(self) -> int:
         """How many records are durable."""
         return self._ledger.size
@@ -121,7 +126,8 @@ class Journal:
         Raises IllegalMove when the board forbids it and JournalFailed when the log is closed or
         broken; the future raises JournalFailed when writing fails.
         """
-        if self.failure is not None:
+        # With little disk left the ledger still takes a stop and a refusal.
+        if self.failure is not None and self._ledger.state is not LogState.LOW:
             raise JournalFailed(f"The deck's ledger cannot be written: {self.failure}")
         following = apply(self._state, entry)
         try:

@@ -215,13 +215,14 @@ class Audit:
         """Record that an operator asks for something, durably. Raises AuditUnavailable."""
         return await self._durable("journal", _control(by, name, {"step": "asked"}))
 
-    def operated(self, by: Mapping[str, Any], name: str, asked: Receipt, wrong: str) -> None:
-        """Record how that ended; `wrong` is empty when it was done. Returns at once."""
+    async def operated(self, by: Mapping[str, Any], name: str, asked: Receipt, wrong: str) -> None:
+        """Record how that ended, durably; `wrong` is empty when it was done. Raises
+        AuditUnavailable."""
         fields = _control(by, name, {"step": "done" if not wrong else "failed"})
         fields["ref"] = asked.seq
         if wrong:
             fields["ext"]["reason"] = wrong[:MAX_REASON]
-        self._later("journal", fields)
+        await self._durable("journal", fields)
 
     async def refused(self, by: Mapping[str, Any], name: str, code: str) -> None:
         """Record an attempt on the control socket that was refused. Raises AuditUnavailable."""
@@ -282,11 +283,6 @@ def problem_of(ledger: Ledger) -> str | None:
     """Return why a ledger takes no calls, as a sentence, or None."""
     if ledger.state is LogState.OPEN:
         return None
-    if ledger.state is LogState.LOW:
-        return (
-            "The disk of the ledger is nearly full, and what is left is kept for finishing "
-            "records; free some space, and calls are taken again."
-        )
     return ledger.failure or "The ledger is closed."
 
 

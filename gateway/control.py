@@ -267,18 +267,17 @@ class Control:
             await self._audit.refused(by, name, "inside_team")
             raise Answer(403, "inside_team", why)
         asked = await self._audit.operation(by, name)
-        wrong = "it was broken off"
         try:
             # What the caller says of itself does not count.
             answer = self._operations[name](self._gateway, {**body, "by": by})
             answer = await answer if inspect.isawaitable(answer) else answer
-            wrong = ""
         except Exception as error:
-            told = isinstance(error, GatewayError | LedgerError | AuditUnavailable)
+            told = isinstance(error, GatewayError | LedgerError | Answer)
             wrong = str(error) if told else "the operation failed"
+            with contextlib.suppress(AuditUnavailable):
+                await self._audit.operated(by, name, asked, wrong)
             raise
-        finally:
-            self._audit.operated(by, name, asked, wrong)
+        await self._audit.operated(by, name, asked, "")
         return answer
 
 
