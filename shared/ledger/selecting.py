@@ -104,8 +104,8 @@ class Selector:
     def _is_within(self, line: bytes) -> bool:
         """Judge number and time from the right end of the line; what is unclear is kept."""
         wanted = self._wanted
-        if wanted.names_owner and _REQUEST in line:
-            return True  # its outcome may be within
+        if wanted.names_owner and (_REQUEST in line or _OUTCOME in line):
+            return True  # one tells about the other, wherever it stands
         seq, ts = _number_after(line, b'"seq":'), _number_after(line, b'"ts":')
         if seq is None or ts is None:
             return True

@@ -153,7 +153,7 @@ def test_a_log_whose_beginning_was_pruned_reads_on(long_log: Path, tmp_path: Pat
         path.unlink()
     assert seqs(directory, Filter()) == [seq for seq in every if seq >= int(kept.stem)]
     assert files_of(directory).pruned_to == int(kept.stem)
-    with pytest.raises(NotFound, match="^Record 1 was pruned: the log keeps "):
+    with pytest.raises(NotFound, match=r"^Record 1 was pruned: the log keeps "):
         find(directory, 1)
 
 
