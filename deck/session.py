@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from deck import briefs, callers, processes, view
@@ -24,14 +25,18 @@ from deck.desk import Desk, deck_pid
 from deck.durations import format_duration
 from deck.journal import JournalFailed
 from deck.metering import Metering
+from deck.neighbors import record_neighbors
+from deck.notes import noted
 from deck.pane.process import adopt_orphans
 from deck.pane.status import PaneState, Status
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
+from deck.recorded import config_text
 from deck.roster import Surroundings, find_program
 from deck.seats import Seat
 from deck.server import ControlServer
 from deck.sessions import SessionError, SessionPaths, claim, write_sidecar
 from deck.snapshots import Snapshots
+from deck.stamping import Stamping
 from deck.supervision import overdue
 from deck.usage import Baseline
 from deck.work import Work
@@ -73,6 +78,8 @@ class Session:
         self._lock = -1
         self._parts: _Parts | None = None
         self._gateway_was_up: bool | None = None
+        #: Who asked for the end; empty for a signal or a failure.
+        self._stopped_by = ""
         self._ticks = 0
 
     @property
@@ -105,6 +112,7 @@ class Session:
         write_sidecar(options.paths)
         self._log_start(resumed)
         await self._start_gateway(resumed)
+        await self._open_parts.stamping.start()
         await self._open_parts.snapshots.start()
         await self._write_briefs(_recap(desk.state) if resumed else "")
         await self._open_parts.work.reopen_gates()
@@ -114,6 +122,7 @@ class Session:
         self.phase = "running"
         desk.job(self._tick_for_ever())
         desk.job(self._usage_for_ever())
+        desk.job(record_neighbors(desk))
         desk.events.write("INFO", "server ready", socket=str(options.paths.socket))
 
     async def run(self) -> None:
@@ -147,15 +156,20 @@ class Session:
         desk.events.write("INFO", "deck stopping")
         for seat in desk.seats.values():
             seat.stopping = True
+        parts.stamping.closed = True
         async with AsyncExitStack() as ends:
             # Last in, first out.
             ends.push_async_callback(self._end_gateway, desk)
+            if self._gateway_was_up and desk.gateway.child is None:
+                ends.push_async_callback(parts.stamping.leave)
             ends.push_async_callback(self._end_seats, desk)
             if self._gateway_was_up:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
         await asyncio.to_thread(processes.reap_inherited, ())
-        desk.note(Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run))
+        desk.note(
+            Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run, sender=self._stopped_by)
+        )
 
     async def _end_seats(self, desk: Desk) -> None:
         stops = (seat.stop(STOP_GRACE_SECONDS) for seat in desk.seats.values())
@@ -190,10 +204,37 @@ class Session:
                 pid=deck_pid(),
             )
         )
+        await self._record_setup()
         why = "the deck crashed" if crashed else "the session was stopped"
         for task in list(desk.state.in_flight()):
             await desk.move(task, TaskState.LOST, f"{why} while {task.role} worked on it")
         return resumed
+
+    async def _record_setup(self) -> None:
+        """Put on record the settings in force, by the digest of their text, and what the command
+        line changed about enforcement."""
+        desk = self._desk
+        digest = await asyncio.to_thread(desk.journal.keep, config_text(self._config))
+        path = self._config.path
+        file = await asyncio.to_thread(_bytes_of, path) if path is not None else b""
+        await desk.record(
+            Entry(
+                Op.CONFIG_SET,
+                desk.now(),
+                path=str(path or ""),
+                ref=desk.texts.commit(file),
+                digest=digest,
+            )
+        )
+        if self._options.gateway_flag is not None:
+            state = "on" if self._options.gateway_flag else "off"
+            await self._record_enforcement(state, "the command line says so", "operator")
+
+    async def _record_enforcement(self, state: str, why: str, sender: str = "") -> None:
+        desk = self._desk
+        await desk.record(
+            Entry(Op.ENFORCEMENT_CHANGED, desk.now(), sender=sender, state=state, reason=why)
+        )
 
     async def _end_orphans(self, before: State) -> None:
         ended = await asyncio.to_thread(
@@ -220,6 +261,8 @@ class Session:
                     around=around,
                     boot_file=self._free_boot_file(role),
                     is_start=role.name == desk.start_name,
+                    stamp=self._open_parts.stamping.before,
+                    stamped=self._open_parts.stamping.after,
                     before_delivery=self._before_delivery,
                     on_status=self._pane_status,
                 )
@@ -271,6 +314,7 @@ class Session:
             self._gateway_was_up = readiness.ready
             if not desk.gateway.enforced:
                 desk.events.write("WARN", "sphragis auto-off", reason=readiness.reason)
+                await self._record_enforcement("off", one_line(readiness.reason))
             elif readiness.ready:
                 desk.events.write("INFO", "gateway ready", addr=desk.gateway.url)
             else:
@@ -287,6 +331,10 @@ class Session:
                 text = briefs.orchestrator_context(seat.role, workers, recap)
             else:
                 text = briefs.worker_brief(seat.role)
+            ref = await asyncio.to_thread(desk.texts.put, text)
+            await desk.record(
+                Entry(Op.BRIEF_SET, desk.now(), role=seat.name, path=seat.boot_file, ref=ref)
+            )
             await asyncio.to_thread(briefs.write, desk.state_dir, seat.boot_file, text)
 
     def _restore_queues(self) -> None:
@@ -341,6 +389,7 @@ class Session:
             Verb.REJECT: work.decide,
             Verb.AGAIN: work.again,
             Verb.SHUTDOWN: self._shutdown,
+            Verb.NOTE: self._note,
         }
         return handlers.get(verb)
 
@@ -385,8 +434,17 @@ class Session:
     async def _gates(self, command: Command, caller: Caller) -> bytes:
         return ok(gates=view.gates(self._desk))
 
+    async def _note(self, command: Command, caller: Caller) -> bytes:
+        """Put on record what the command line is about to do, or has done."""
+        entry = noted(command.task, command.id, command.reason, self._desk.now(), caller.name)
+        if entry is None:
+            return error("A note is of a rollback or of pruned checkpoints.")
+        await self._desk.record(entry)
+        return ok()
+
     async def _shutdown(self, command: Command, caller: Caller) -> bytes:
         self._desk.events.write("INFO", "client requested shutdown", **{"from": caller.name})
+        self._stopped_by = caller.name
         # After the ack is on its way.
         asyncio.get_running_loop().call_later(0.05, self.request_stop)
         return ok(pid=deck_pid())
@@ -411,6 +469,7 @@ class Session:
                 self._note_health()
                 if desk.gateway.reap():
                     desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
+                self._open_parts.stamping.tick()
             for task in list(overdue(desk.state, self._config.role, desk.now())):
                 await self._time_out(task)
             if self._ticks % CARE_EVERY_TICKS == 0:
@@ -436,6 +495,8 @@ class Session:
         if last.ready == self._gateway_was_up:
             return
         self._gateway_was_up = last.ready
+        if last.ready:
+            self._open_parts.stamping.again()
         self._desk.events.write(
             "INFO" if last.ready else "WARN",
             "gateway health changed",
@@ -485,12 +546,20 @@ class _Parts:
     desk: Desk
     snapshots: Snapshots
     metering: Metering
+    stamping: Stamping
     work: Work
 
     @classmethod
     def of(cls, desk: Desk) -> _Parts:
         snapshots, metering = Snapshots(desk), Metering(desk)
-        return cls(desk, snapshots, metering, Work(desk, snapshots, metering))
+        return cls(desk, snapshots, metering, Stamping(desk), Work(desk, snapshots, metering))
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _recap(state: State) -> str:

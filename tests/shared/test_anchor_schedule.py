@@ -1,0 +1,255 @@
+"""The task beside an open ledger: what it sends, what it records, what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anchor_fakes import LocalAuthority, serve_http
+from anchor_service import KEY, Service
+
+from shared.anchors.client import WitnessTarget
+from shared.anchors.copies import CommandCopy, FileCopy
+from shared.anchors.cosignature import verify_cosignatures
+from shared.anchors.neighbors import anchor_records, neighbors_dir
+from shared.anchors.schedule import AnchorConfig, AnchorStatus, run_anchors
+from shared.anchors.tsa import Authority
+from shared.ledger import Ledger, LogState, parse_vkey, verify_path
+
+ORIGIN = "audit.example.org/gateway"
+
+
+def opened(base: Path, name: str = "log", origin: str = ORIGIN) -> Ledger:
+    return Ledger.open(base / name, keys=base / f"{name}-keys", origin=origin)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with opened(tmp_path) as made:
+        work(made, 10)
+        made._heads.publish(made.checkpoint)  # else a second later
+        yield made
+
+
+def work(ledger: Ledger, count: int = 1) -> None:
+    for future in [ledger.append("request", {}) for _ in range(count)]:
+        future.result(10)
+
+
+class Running:
+    """The task, its status and what it said."""
+
+    def __init__(self, ledger: Ledger, **config: Any) -> None:
+        self.status, self.said = AnchorStatus(), list[str]()
+        quick = {"head_seconds": 0.05, "look_seconds": 0.05} | config
+        work = run_anchors(ledger, AnchorConfig(**quick), self.status, self.said.append)
+        self.task = asyncio.ensure_future(work)
+
+    async def until(self, holds: Callable[[], object], patience: float = 20.0) -> None:
+        deadline = time.monotonic() + patience
+        while not holds():
+            assert not self.task.done(), self.task
+            assert time.monotonic() < deadline, (self.status, self.said)
+            await asyncio.sleep(0.02)
+
+    def channel(self, kind: str) -> dict[str, Any]:
+        none = {"size": 0, "failures": 0, "trouble": "none yet"}
+        found = (entry for entry in self.status.snapshot() if entry["kind"] == kind)
+        return next(found, none)
+
+
+@contextlib.asynccontextmanager
+async def running(ledger: Ledger, **config: Any) -> AsyncIterator[Running]:
+    made = Running(ledger, **config)
+    try:
+        yield made
+    finally:
+        made.task.cancel()
+        await asyncio.wait([made.task])
+
+
+def anchors(ledger: Ledger) -> list[dict[str, Any]]:
+    return [record["ext"] for record in anchor_records(ledger.directory)]
+
+
+async def test_a_witness_cosigns_what_head_names_and_it_is_recorded_once(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    service = Service(tmp_path / "w", {ORIGIN: [parse_vkey(ledger.vkey)]})
+
+    def cosigned() -> bool:
+        note = (ledger.directory / "HEAD").read_text()
+        text = f"\n{ledger.size}\n"
+        return text in note and bool(verify_cosignatures(note, [KEY.key]))
+
+    async with running(ledger, witnesses=(service.target,)) as task:
+        await task.until(cosigned)
+        work(ledger, 5)
+        await task.until(cosigned)
+        await asyncio.sleep(0.3)
+        size = ledger.size
+        await asyncio.sleep(0.5)
+        assert ledger.size == size  # an idle log stays idle
+    assert [(ext["kind"], ext["name"]) for ext in anchors(ledger)] == [
+        ("witness", "witness.example.org")
+    ]
+    sizes = {path.stem for path in (ledger.directory / "anchors").glob("*.cosig")}
+    assert sizes == {path.stem for path in (ledger.directory / "anchors").glob("*.checkpoint")}
+    assert verify_path(ledger.directory).exit_code == 0
+    service.close()
+
+
+async def test_a_witness_with_another_history_is_an_alarm_a_line_and_one_record(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as ledger:
+        work(ledger, 10)
+        key = parse_vkey(ledger.vkey)
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    service = Service(tmp_path / "w", {ORIGIN: [key]})
+    with opened(tmp_path) as ledger:
+        work(ledger, 10)
+        async with running(ledger, witnesses=(service.target,)) as task:
+            await task.until(lambda: task.channel("witness")["size"] > 11)
+            assert task.status.alarm() is None
+    shutil.rmtree(tmp_path / "log")
+    shutil.move(tmp_path / "copy", tmp_path / "log")
+    with opened(tmp_path) as ledger:
+        async with running(ledger, witnesses=(service.target,)) as task:
+            await task.until(task.status.alarm)
+            assert "rolled back" in str(task.status.alarm())
+            await task.until(lambda: task.channel("witness")["failures"] >= 3)
+            assert [line for line in task.said if "rolled back" in line] == task.said[:1]
+        found = [ext["alarm"] for ext in anchors(ledger) if "alarm" in ext]
+        assert found == ["rolled_back"]
+        assert ledger.state is LogState.OPEN
+    service.close()
+
+
+async def test_an_authority_stamps_at_once_and_after_each_seal(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    authority = LocalAuthority(tmp_path / "tsa")
+    with serve_http(authority.answer) as url:
+        config = Authority(url=url, ca_file=authority.ca)
+        async with running(ledger, authority=config) as task:
+            await task.until(lambda: task.channel("rfc3161")["size"] == 11)
+            work(ledger, 3)
+            await asyncio.sleep(0.3)
+            assert len(list((ledger.directory / "anchors").glob("*.tsr"))) == 1
+            ledger.seal_now()
+            await task.until(lambda: task.channel("rfc3161")["size"] > 11)
+            size = task.channel("rfc3161")["size"]
+    assert (ledger.directory / "anchors" / f"{size}.tsr").exists()
+    assert [ext["size"] for ext in anchors(ledger)] == [11, size]
+    async with running(ledger, authority=Authority(url="http://127.0.0.1:1")) as task:
+        await asyncio.sleep(0.3)  # the hour is not over: nobody is asked
+        assert task.channel("rfc3161")["failures"] == 0
+
+
+async def test_stamps_are_made_each_period(tmp_path: Path, ledger: Ledger) -> None:
+    authority = LocalAuthority(tmp_path / "tsa")
+    config = Authority(command=authority.command())
+    async with running(ledger, authority=config, stamp_seconds=0.2) as task:
+        await task.until(lambda: len(anchors(ledger)) >= 3)
+
+
+async def test_copies_get_each_head_and_only_when_it_moved(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "heads"
+    async with running(ledger, copies=(FileCopy(path),)) as task:
+        await task.until(lambda: path.exists() and path.read_text())
+        await asyncio.sleep(0.3)
+        assert len(path.read_text().splitlines()) == 1
+        work(ledger)
+        await task.until(lambda: len(path.read_text().splitlines()) == 2)
+    assert [line.split(" ")[1] for line in path.read_text().splitlines()] == ["11", "12"]
+    assert anchors(ledger) == []
+
+
+async def test_what_fails_is_said_once_retried_ever_slower_and_said_when_it_works_again(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    path = tmp_path / "later" / "heads"
+    async with running(ledger, copies=(FileCopy(path),)) as task:
+        await task.until(lambda: task.channel("copy")["failures"] >= 3)
+        assert "cannot be copied" in task.channel("copy")["trouble"]
+        assert len(task.said) == 1
+        path.parent.mkdir()
+        await task.until(lambda: task.channel("copy")["trouble"] == "")
+        assert len(task.said) == 2
+        assert task.said[1].endswith("works again")
+    assert task.status.alarm() is None
+
+
+async def test_what_hangs_holds_up_neither_the_loop_nor_the_others_nor_the_end(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    go = threading.Event()
+    with serve_http(lambda _: b"" if go.wait(60) else None) as url:
+        hanging = WitnessTarget(url, KEY.key)
+        sleeper = CommandCopy(("sleep", "60"))
+        began, ticks = time.monotonic(), 0
+        async with running(
+            ledger,
+            witnesses=(hanging,),
+            authority=Authority(url=url),
+            copies=(sleeper, FileCopy(tmp_path / "heads")),
+        ) as task:
+            await task.until((tmp_path / "heads").exists)
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+                ticks += 1
+            work(ledger, 5)
+        assert ticks == 20
+        assert time.monotonic() - began < 8
+        go.set()
+    assert ledger.state is LogState.OPEN
+
+
+async def test_two_ledgers_record_each_other_and_come_to_rest(tmp_path: Path) -> None:
+    place = neighbors_dir({"XDG_STATE_HOME": str(tmp_path / "state")})
+    with opened(tmp_path, "a", "test/a") as one, opened(tmp_path, "b", "test/b") as two:
+        work(one, 3)
+        work(two, 4)
+        async with running(one, neighbors=place) as first, running(two, neighbors=place) as second:
+            await first.until(lambda: anchors(one) and anchors(two))
+            await asyncio.sleep(1.5)
+            assert len(anchors(one)) + len(anchors(two)) == 2
+            assert first.channel("neighbor")["size"] == second.channel("neighbor")["size"] == 1
+        assert [json.loads(path.read_text())["pid"] for path in place.glob("*.ledger.json")] == [
+            0,
+            0,
+        ]
+        assert {ext["origin"] for ext in anchors(one)} == {"test/b"}
+        assert {ext["origin"] for ext in anchors(two)} == {"test/a"}
+
+
+async def test_without_the_program_ots_there_is_one_note(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with running(ledger, ots=True) as task:
+        await asyncio.sleep(0.2)
+    assert len(task.said) == 1
+    assert "not installed" in task.said[0]
+    assert task.status.snapshot() == []
+
+
+async def test_a_closed_ledger_is_no_error_of_the_program(tmp_path: Path) -> None:
+    place = neighbors_dir({"XDG_STATE_HOME": str(tmp_path / "state")})
+    with opened(tmp_path, "b", "test/b"):
+        one = opened(tmp_path, "a", "test/a")
+        async with running(one, neighbors=place, copies=(FileCopy(tmp_path / "heads"),)) as task:
+            await task.until((tmp_path / "heads").exists)
+            one.close()
+            await asyncio.sleep(0.3)
+            assert not task.task.done()
+            assert "please report" not in str(task.said)
