@@ -93,7 +93,8 @@ def _faster() -> Callable[[bytes], Any]:
     return min(made, key=seconds)
 
 
-_HASH: Final = _faster()
+#: For marks of what was read; keeps nothing of it.
+HASH: Final = _faster()
 
 
 class Redactor:
@@ -120,7 +121,7 @@ class Redactor:
         key = hashlib.sha256(
             "\0".join((rules, policy.digest, scope)).encode("utf-8", "surrogatepass")
         ).digest()
-        self._marks = _HASH(key)
+        self._marks = HASH(key)
         #: Finds and notes so far, those that change nothing included: while it stays the same,
         #: nothing was found.
         self.touched = 0

@@ -16,9 +16,10 @@ from typing import Any, Final
 from gateway.redaction.encoding import decode_body
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.policy import Action, Policy
-from gateway.redaction.redactor import Finder, PolicyRefused, Redactor, SpanCache
+from gateway.redaction.redactor import HASH, Finder, PolicyRefused, Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer, TokensExhausted
 from gateway.redaction.vouching import vouched_by
+from gateway.wire.prefixes import Prefixes
 from gateway.wire.schema import Reading
 from gateway.wire.walk import Scanner as TextScanner
 
@@ -47,6 +48,7 @@ class Scanner:
         self._policy = policy
         self._key = key
         self._cache = SpanCache()
+        self._prefixes = Prefixes(HASH)
         self._wire: Any = importlib.import_module(wire_package)
         self._rules = "given"
         if finder is None:
@@ -133,7 +135,11 @@ class Scanner:
                     f"The {name} in the request line holds a value that the policy protects, and a "
                     "request line cannot be rewritten; use another one.",
                 )
-        reading = Reading(redactor, vouched=vouched_by(self._key, job.whose, job.vouched))
+        reading = Reading(
+            redactor,
+            vouched=vouched_by(self._key, job.whose, job.vouched),
+            prefixes=self._prefixes,
+        )
         redacted = wire.redact_body(body, job.content_type, reading, job.params)
         hits = {name for name, value in job.extra.items() if not _is_clean(beside, value, read)}
         return ScanResult(

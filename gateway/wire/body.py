@@ -27,6 +27,7 @@ from gateway.wire.base import (
     nothing_vouched,
 )
 from gateway.wire.errors import Family, error_body
+from gateway.wire.prefixes import SHORTEST, Known
 from gateway.wire.schema import Reading, SchemaWalk
 from gateway.wire.strictjson import dumps, loads, read_answer, write_answer
 from gateway.wire.walk import restore_free
@@ -142,7 +143,9 @@ class JsonFormat(WireFormat):
         self, body: bytes, content_type: str, reading: Reading, params: Mapping[str, str]
     ) -> RedactedBody:
         """Read the document strictly, walk it, write it anew. Raises WireRefused."""
-        document = self.walk(reading).document(loads(body))
+        walk = self.walk(reading)
+        known = _known(walk, reading, body)
+        document = _redacted(walk, body) if known is None else _redacted_known(walk, known)
         model = self.model_of(document) or params.get("model", "")
         return RedactedBody(dumps(document), JSON, model, self.wants_stream(document))
 
@@ -213,6 +216,32 @@ class JsonFormat(WireFormat):
     ) -> StreamTransformer:
         """Refuse: formats that can stream override this. Raises WireRefused."""
         raise WireRefused("stream", "The provider streamed an answer to a call that has none.")
+
+
+def _known(walk: SchemaWalk, reading: Reading, body: bytes) -> Known | None:
+    mark = walk.mark() if reading.prefixes is not None and len(body) >= SHORTEST else None
+    return None if mark is None or reading.prefixes is None else Known(reading.prefixes, body, mark)
+
+
+def _redacted(walk: SchemaWalk, body: bytes) -> Any:
+    return walk.document(loads(body))
+
+
+def _redacted_known(walk: SchemaWalk, known: Known) -> Any:
+    """The same for a body of which the beginning may have been read before."""
+    reduced = known.reduced()
+    try:
+        document = loads(reduced)
+    except WireRefused:
+        if not known.left_out:
+            raise
+        # Where something is wrong is told of the body as it was sent.
+        known.forget()
+        reduced = known.reduced()
+        document = loads(reduced)
+    walked = walk.document(document)
+    known.learn(document, reduced, walk.KNOWN_LISTS, walk.clean)
+    return known.completed(walked)
 
 
 class BodilessFormat(JsonFormat):

@@ -30,6 +30,7 @@ from gateway.wire.base import (
     nothing_vouched,
     offers,
 )
+from gateway.wire.prefixes import Prefixes
 from gateway.wire.strictjson import dumps
 from gateway.wire.walk import Scanner, distinct_keys, same_or_new
 
@@ -127,12 +128,17 @@ class Reading:
     opaque: OpaqueAction = OpaqueAction.PASS
     report: WireReport = field(default_factory=WireReport)
     vouched: Vouched = nothing_vouched
+    #: How bodies began that were read before, where somebody remembers that.
+    prefixes: Prefixes | None = None
 
 
 class SchemaWalk:
     """One request on its way through a schema. Subclasses set `SCHEMA`; one object per request."""
 
     SCHEMA: ClassVar[Schema]
+    #: The lists of a document's own members whose objects are read one by one with `part`, each
+    #: without a look at the others: those of a body's known beginning may be left out.
+    KNOWN_LISTS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, reading: Reading) -> None:
         redactor = reading.redactor
@@ -147,6 +153,14 @@ class SchemaWalk:
             cast(OpaqueRedactor, redactor).opaque if offers(redactor, OpaqueRedactor) else None
         )
         self._fields = self.SCHEMA.fields
+        #: Ids of the parts in which nothing was found, while the document they are of lives.
+        self.clean: set[int] = set()
+
+    def mark(self) -> bytes | None:
+        """Return the name under which the beginnings of bodies are remembered, if at all."""
+        if self._memory is None or not self.KNOWN_LISTS:
+            return None
+        return self._memory.mark(f"{self.SCHEMA.name} {type(self).__name__} {self._opaque}", b"")
 
     def document(self, document: Any) -> Any:
         """Return the whole request redacted; the input is not changed. Raises WireRefused."""
@@ -213,6 +227,8 @@ class SchemaWalk:
         items = [
             self.part(item, place.index(number), walk)
             if isinstance(item, dict)
+            else item  # stands for a part that is known
+            if type(item) is int and item == 0
             else self.item("", item, place, number)
             for number, item in enumerate(value)
         ]
@@ -234,11 +250,15 @@ class SchemaWalk:
         written = dumps(part)
         mark = memory.mark(f"{self.SCHEMA.name} {walk.__name__} {self._opaque}", written)
         if memory.is_clean(mark):
+            self.clean.add(id(part))
             return part
         before = memory.touched, self._noted()
         scanned = walk(part, place)
-        if (memory.touched, self._noted()) == before and dumps(scanned) == written:
+        if (memory.touched, self._noted()) == before and (
+            scanned is part or dumps(scanned) == written
+        ):
             memory.remember_clean(mark)
+            self.clean.add(id(part))
         return scanned
 
     def _noted(self) -> tuple[int, int, int]:

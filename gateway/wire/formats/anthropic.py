@@ -197,6 +197,7 @@ class AnthropicWalk(SchemaWalk):
     """One Messages request: signed blocks and sources of images and documents beside the rest."""
 
     SCHEMA = _SCHEMA
+    KNOWN_LISTS = frozenset(("system", "tools", "messages"))
 
     def field(self, name: str, value: Any, place: Location) -> Any:
         """Redact a member; `source` is an object of its own kind, or an address."""
