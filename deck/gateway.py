@@ -15,8 +15,10 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +38,12 @@ SCRAPE_SECONDS: Final = 1.0
 START_TRIES: Final = 40
 START_PAUSE_SECONDS: Final = 0.25
 STOP_GRACE_SECONDS: Final = 5.0
+#: A stamp is a durable record of the gateway, so it takes as long as its disk.
+STAMP_SECONDS: Final = 2.0
+#: The gateway's control socket, in its home (SPHRAGIS_HOME).
+CONTROL_SOCKET: Final = "control.sock"
+#: Bytes a socket's path may have: 108 with the final NUL on Linux, 104 on macOS.
+MAX_SOCKET_PATH: Final = 103
 #: A readiness answer is small; more of it is not read.
 READINESS_LIMIT_BYTES: Final = 64 << 10
 REASON_CHARS: Final = 200
@@ -56,6 +64,24 @@ class Readiness:
     reason: str = ""
 
 
+class StampKind(StrEnum):
+    """What became of a stamp: taken; no control socket (an older gateway); refused for good; or
+    failed, which may pass."""
+
+    TAKEN = "taken"
+    ABSENT = "absent"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """One stamp's answer, with a clause that says why it was not taken."""
+
+    kind: StampKind
+    reason: str = ""
+
+
 class Gateway:
     """The gateway of one session. Used from one event loop."""
 
@@ -66,12 +92,15 @@ class Gateway:
         log: Path,
         environ: Mapping[str, str] = os.environ,
         transport: httpx.AsyncBaseTransport | None = None,
+        control: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`log` receives the output of a gateway started here. `transport` is for tests."""
+        """`log` receives the output of a gateway started here. `transport` and `control` (for
+        the control socket) are for tests."""
         self.config = config
         self.enforced = config.mode is not GatewayMode.OFF
         self.last = Readiness(ready=False, reason="not asked yet")
         self._log = log
+        self._control = control
         self._environ = environ
         self._process: subprocess.Popen[bytes] | None = None
         self._child: Child | None = None
@@ -152,6 +181,55 @@ class Gateway:
                     if len(body) >= limit:
                         break
             return response.status_code, bytes(body[:limit])
+
+    @property
+    def control_socket(self) -> Path:
+        """Where a gateway of this environment listens for stamps."""
+        home = self._environ.get("SPHRAGIS_HOME") or "~/.sphragis"
+        if home.startswith("~/") and self._environ.get("HOME"):
+            return Path(self._environ["HOME"]) / home[2:] / CONTROL_SOCKET
+        return Path(home).expanduser() / CONTROL_SOCKET
+
+    async def stamp(self, session: str, role: str, task: str | None) -> Stamped:
+        """Tell the gateway what a role works on: a task, "" for none, None when the role is gone.
+        Never raises."""
+        body = {
+            "session": session,
+            "role": role,
+            "task": task,
+            "address": f"{self.host}:{self.port}",
+        }
+        path = self.control_socket
+        try:
+            with _reachable(path) as short:
+                async with asyncio.timeout(STAMP_SECONDS):
+                    status, answer = await self._post(short, "/v1/stamp", body)
+        except TimeoutError:
+            return Stamped(StampKind.FAILED, f"no answer within {STAMP_SECONDS:g} s")
+        except (httpx.ConnectError, FileNotFoundError, NotADirectoryError):
+            return Stamped(StampKind.ABSENT, f"no gateway listens on {path}")
+        except (httpx.HTTPError, OSError, ValueError) as wrong:
+            return Stamped(StampKind.FAILED, f"it does not answer ({type(wrong).__name__})")
+        if status == 200:
+            return Stamped(StampKind.TAKEN)
+        told = _error_message(answer) or f"it answers {status}"
+        return Stamped(StampKind.FAILED if status >= 500 else StampKind.REFUSED, told)
+
+    async def _post(self, socket: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        # A connection for each: stamps are as rare as tasks.
+        transport = self._control or httpx.AsyncHTTPTransport(uds=socket, verify=False)
+        async with (
+            httpx.AsyncClient(
+                base_url="http://gateway", trust_env=False, transport=transport
+            ) as client,
+            client.stream("POST", path, json=body) as response,
+        ):
+            data = bytearray()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) >= READINESS_LIMIT_BYTES:
+                    break
+            return response.status_code, bytes(data[:READINESS_LIMIT_BYTES])
 
     def adopt(self, child: Child | None) -> None:
         """Take back a gateway that an earlier, crashed deck of this session had started."""
@@ -264,6 +342,27 @@ def _is_address(host: str, port: str) -> bool:
     if len(host) > HOST_CHARS or not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
         return False
     return 0 < int(port) < 65536
+
+
+@contextmanager
+def _reachable(path: Path) -> Iterator[str]:
+    """Yield a path for a socket that is short enough for the kernel, through its directory's
+    descriptor where the path itself is too long. Raises OSError."""
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH or not Path("/proc/self/fd").exists():
+        yield os.fspath(path)
+        return
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def _error_message(body: bytes) -> str:
+    """Return the sentence of a control answer, without its end: it becomes a clause."""
+    told = _readiness(body).get("error")
+    text = str(told.get("message", "")) if isinstance(told, dict) else ""
+    return "".join(c for c in text if c.isprintable())[:REASON_CHARS].rstrip(".")
 
 
 def _readiness(body: bytes) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Verb(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     AGAIN = "again"
+    #: A change that the command line makes itself is put on record, before and after.
+    NOTE = "note"
 
 
 class TargetState(StrEnum):

@@ -27,6 +27,7 @@ from deck.pane.process import ExitStatus, PaneError
 from deck.pane.status import PaneState, Status
 from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
+from deck.protocol import one_line
 from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment
 from deck.supervision import Exit, may_restart
 
@@ -86,6 +87,10 @@ class Seat:
     around: Surroundings
     boot_file: str
     is_start: bool
+    #: Asked before a task is typed: tells the gateway, returns why it has to wait or "".
+    stamp: Callable[[Task], Awaitable[str]]
+    #: Told when a stamped task was typed, or is not typed after all.
+    stamped: Callable[[Task], None]
     #: Called before each delivery of a task (checkpoint, token count); never raises.
     before_delivery: Callable[[Task], Awaitable[None]]
     #: Told when the pane's state or question changes.
@@ -154,6 +159,7 @@ class Seat:
         )
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)
+        await self.desk.record(Entry(Op.ROLE_STARTING, self.desk.now(), role=self.name))
         await pane.start()
         self._put_first(BootLine())
         one = child(pane.pid or 0)
@@ -172,8 +178,13 @@ class Seat:
         if self.pane is None:
             return
         was_alive = self.alive
+        # Not waited for: a journal that cannot be written must not keep an agent running.
+        self.desk.note(Entry(Op.ROLE_STOPPING, self.desk.now(), role=self.name))
         proof = await self.pane.stop(grace)
         self.desk.events.write("INFO", "role stopped", role=self.name, proof=str(proof))
+        self.desk.note(
+            Entry(Op.ROLE_STOPPED, self.desk.now(), role=self.name, reason=one_line(str(proof)))
+        )
         if was_alive:
             await asyncio.to_thread(self._write_transcript, self.pane)
 
@@ -234,12 +245,15 @@ class Seat:
         if line.ready is not None:
             await line.ready
         while (task := self._queued_task(line.id)) is not None:
-            if not await self._when_free(lambda: self._queued_task(line.id) is not None, task):
-                return
-            await self.before_delivery(task)
-            if self._queued_task(line.id) is None:
-                return
-            await self._move(task.id, TaskState.TYPED)
+            try:
+                if not await self._when_free(lambda: self._queued_task(line.id) is not None, task):
+                    return
+                await self.before_delivery(task)
+                if self._queued_task(line.id) is None:
+                    return
+                await self._move(task.id, TaskState.TYPED)
+            finally:
+                self.stamped(task)
             outcome = await self._type(
                 briefs.task_line(task.id), LineKind.TASK, lambda step: self._step(line.id, step)
             )
@@ -316,16 +330,22 @@ class Seat:
             moving_since = (moving_since or loop.time()) if self._merely_moves() else None
             patient = moving_since is None or loop.time() - moving_since < MOVING_PATIENCE_SECONDS
             self.held = self._obstacle() if patient else ""
-            if not self.held and task is not None and self.desk.gateway.fail_closed:
-                readiness = await self.desk.gateway.probe()
-                if not readiness.ready:
-                    self.held = f"the gateway is not ready: {readiness.reason}"
+            if not self.held and task is not None:
+                self.held = await self._gateway_obstacle(task)
+                if self.held:
                     await asyncio.sleep(GATEWAY_LOOK_SECONDS)
                     continue
             if not self.held:
                 return wanted()
             await asyncio.sleep(LOOK_SECONDS)
         return False
+
+    async def _gateway_obstacle(self, task: Task) -> str:
+        if self.desk.gateway.fail_closed:
+            readiness = await self.desk.gateway.probe()
+            if not readiness.ready:
+                return f"the gateway is not ready: {readiness.reason}"
+        return await self.stamp(task)
 
     def _merely_moves(self) -> bool:
         status = self.pane.status if self.pane is not None else None

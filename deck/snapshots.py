@@ -10,7 +10,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from deck.board import Task
+from deck.board import Entry, Op, Task
 from deck.checkpoints import Checkpoints, GitError, delivery_subject
 from deck.desk import Desk
 
@@ -38,6 +38,9 @@ class Snapshots:
         self._store = store
         if pruned:
             self.desk.events.write("INFO", "checkpoints pruned", count=pruned)
+            self.desk.note(
+                Entry(Op.CHECKPOINTS_PRUNED, self.desk.now(), reason=f"{pruned} at the start")
+            )
 
     async def before(self, task: Task) -> None:
         """Take the snapshot that precedes a delivery."""
@@ -61,3 +64,13 @@ class Snapshots:
                 return
             took = f"{(time.monotonic() - begun) * 1000:.0f}ms"
         self.desk.events.write("INFO", "checkpoint", task=task_id, ref=made.ref, took=took)
+        self.desk.note(
+            Entry(
+                Op.CHECKPOINT_TAKEN,
+                self.desk.now(),
+                id=made.name,
+                task=task_id,
+                path=made.ref,
+                digest=made.commit,
+            )
+        )

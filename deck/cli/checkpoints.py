@@ -70,6 +70,7 @@ def prune(
         limit = load_config(None, here()).checkpoints.keep if keep is None else keep
         store = _store()
         before = len(_listed(store))
+        _record("checkpoints-pruned", "", f"all but {limit} of each kind")
         store.prune(limit)
         left = len(_listed(store))
     except (ConfigError, GitError) as failure:
@@ -113,11 +114,18 @@ def rollback(
     if not yes and not _confirmed():
         typer.echo("aborted")
         return
+    extent = f"{plan.scope.value}, {len(plan.changes)} file(s)"
+    _record("rollback-begun", plan.target.name, extent)
     try:
         outcome = store.rollback(plan)
     except GitError as failure:
+        _record("rollback-ended", plan.target.name, f"failed: {failure}")
         fail(failure)
     _note_in_log(plan, outcome)
+    done = _counted(outcome.restored, outcome.deleted)
+    _record(
+        "rollback-ended", plan.target.name, f"{done}; undo: {outcome.undo and outcome.undo.name}"
+    )
     typer.echo(f"rolled back {plan.target.name}: {_counted(outcome.restored, outcome.deleted)}")
     if outcome.undo is not None:
         typer.echo(f"undo this with `choragos rollback {outcome.undo.name}`")
@@ -201,6 +209,21 @@ def _warn_if_live() -> None:
         typer.echo(
             "warning: a session runs here; its agents may be changing the same files", err=True
         )
+
+
+def _record(kind: str, target: str, why: str) -> None:
+    """Put a change on the deck's record; one that cannot be put there beforehand is not made."""
+    from deck.board import Op
+    from deck.notes import NotRecorded, note
+    from deck.sessions import SessionError, working_directory
+
+    try:
+        note(working_directory(), Op(kind), target, why)
+    except (NotRecorded, SessionError) as wrong:
+        if kind == "rollback-ended":
+            typer.echo(f"warning: the end of this rollback is not on record: {wrong}", err=True)
+            return
+        fail(f"the deck's record cannot be written, so nothing was changed: {wrong}")
 
 
 def _note_in_log(plan: Plan, outcome: Outcome) -> None:

@@ -70,6 +70,9 @@ STATE = replay(
 )
 
 
+LEADING = (Verb.DELEGATE, Verb.ROSTER_ADD, Verb.HANDOFF, Verb.WORK_DONE, Verb.NOTE)
+
+
 def allowed(caller: Caller, verb: Verb, task_id: str = "") -> bool:
     return objection(caller, Command(verb, id=task_id), STATE, "orchestrator") is None
 
@@ -81,9 +84,9 @@ def test_each_verb_has_those_who_may_use_it() -> None:
         assert allowed(operator, verb)
         reading = verb in (Verb.PING, Verb.STATUS, Verb.GATES)
         assert allowed(nobody, verb) == reading
-        leading = verb in (Verb.DELEGATE, Verb.ROSTER_ADD, Verb.HANDOFF, Verb.WORK_DONE)
+        leading = verb in LEADING
         assert allowed(start, verb) == (reading or leading)
-        assert allowed(worker, verb) == (reading or verb is Verb.WORK_DONE)
+        assert allowed(worker, verb) == (reading or verb in (Verb.WORK_DONE, Verb.NOTE))
 
 
 @pytest.mark.parametrize(("task", "fits"), [("T1", True), ("T2", False), ("", True), ("T9", True)])
