@@ -1,34 +1,35 @@
 """Following the lines of a log and naming the first record that does not fit.
 
-Owns the judgement on lines: bytes, numbers, links, tree, checkpoints, times, pairing. The fast
-path takes a whole batch that is as it should be; anything else goes line by line through the
-slow path, which decides whether a record, a checkpoint or a line break was touched. A changed
-record shows in the link of the one behind it and in the signed root; `_settle_batch` finds the
-smallest set of changes that explains both. Raises nothing on any input. Called by `verify`.
+Owns the judgement on lines: bytes, numbers, links, tree, checkpoints; what records say is judged
+by `rules`, which keys sign by `key_chain`. The fast path takes a whole batch that is as it should
+be; anything else goes line by line through the slow path, which decides whether a record, a
+checkpoint or a line break was touched. A changed record shows in the link of the one behind it
+and in the signed root; `_settle_batch` finds the smallest set of changes that explains both.
+Raises nothing on any input. Called by `inspection`.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.ledger.batch import follow
 from shared.ledger.checkpoint import (
     Checkpoint,
-    VerifierKey,
     checkpoints_in,
     is_checkpoint_line,
-    open_note,
     parse_checkpoint,
     parse_checkpoint_line,
     split_note,
 )
 from shared.ledger.errors import NoteRefused
+from shared.ledger.key_chain import KeyChain, open_by_all
 from shared.ledger.merkle import Frontier, leaf_hash
 from shared.ledger.record import LineRefused, parse
+from shared.ledger.rules import Rules
 from shared.ledger.segment import Position
 from shared.ledger.verdict import Findings, Status
 
@@ -56,6 +57,16 @@ class _Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the log has at a size that someone asks about: its root, and the times of the record
+    before and of the one behind (None when not known)."""
+
+    root: bytes
+    before: int | None = None
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Waiting:
     """A signed checkpoint that does not fit; judged once the next record's link is known."""
 
@@ -67,25 +78,36 @@ class Walker:
 
     def __init__(
         self,
-        key: VerifierKey | None,
+        chain: KeyChain,
         position: Position,
         findings: Findings,
         give_away: Callable[[bytes, bytes], bool] | None = None,
     ) -> None:
-        """Start at `position`; `key` signs the checkpoints of the log it names. `give_away`
-        takes (text, signature) for checking elsewhere, or answers False."""
+        """Start at `position`; `chain` has the keys of the log it names. `give_away` takes (text,
+        signature) by the chain's first key for checking elsewhere, or answers False."""
         self.findings = findings
-        self.key = key
-        self.origin = key.name if key is not None else ""
+        self.chain = chain
+        self.origin = chain.origin
+        self.rules = Rules(findings)
+        self._given_to = chain.at(0)
         self._give_away = give_away
         self.records = 0
         self.signed: Checkpoint | None = None
         self.note = ""
-        self.roots: dict[int, bytes] = {}
-        self.watch: set[int] = set()
-        self.lost_records = False
-        self._unanswered: set[int] = set()
+        #: What the last record says if it is a `seal`: the key of the next segment.
+        self.next_seal_key: object = None
+        self.seen: dict[int, Seen] = {}
+        self._watch: list[int] = []
         self.resume(position)
+
+    def watch(self, sizes: Iterable[int]) -> None:
+        """Remember what the log has at `sizes`."""
+        self._watch = sorted(sizes, reverse=True)
+
+    @property
+    def lost_records(self) -> bool:
+        """Whether records before are missing or cannot be believed."""
+        return self.rules.partial
 
     def resume(self, position: Position) -> None:
         """Go on from a signed position (a seal), whatever was lost before it."""
@@ -93,8 +115,8 @@ class Walker:
         self._base: Frontier | None = position.frontier.copy()
         self._frontier: Frontier | None = position.frontier.copy()
         self.tip: str | None = position.tip
-        self._ts = position.ts
-        self._unanswered = set(position.open_requests)
+        self.rules.ts = position.ts
+        self.rules.open = set(position.open_requests)
         self._items: list[_Item] = []
         self._doubt = False
         self._waiting: _Waiting | None = None
@@ -104,7 +126,7 @@ class Walker:
     def resume_blind(self, first: int) -> None:
         """Go on at record `first` without knowing the tree or the link before it."""
         self.resume(Position())
-        self.lost_records = True
+        self.rules.partial = True
         self.expected, self.tip = first, None
         self._base = self._frontier = None
 
@@ -137,8 +159,8 @@ class Walker:
             return False
         if self._frontier is None or self.tip is None:
             return False
-        batch = follow(group, Position(self._frontier, self.tip, self._ts))
-        if batch is None:
+        batch = follow(group, Position(self._frontier, self.tip, self.rules.ts))
+        if batch is None or any(record["type"] == "key_rotate" for record in batch.records):
             return False
         expected = Checkpoint(self.origin, batch.frontier.size, batch.frontier.root())
         try:
@@ -147,27 +169,16 @@ class Walker:
             return False
         if not note.startswith(expected.text() + "\n"):
             return False
-        if not self._is_given_away(note, expected) and not self._is_signed(note):
+        if not self._is_given_away(note, expected) and not self._is_signed(note, expected.size):
             return False
-        self._pair(batch.records)
-        self._ts = batch.ts
+        if self._is_watched(expected.size):
+            self._see(self._base, list(map(leaf_hash, group)), batch.records)
+        self.rules.batch(batch.records)
         self.expected, self.tip = expected.size, batch.tip
         self._frontier = batch.frontier
         self.records += len(group)
-        self._good_checkpoint(expected, note)
+        self._accept(expected, note, batch.records[-1])
         return True
-
-    def _pair(self, records: Sequence[dict[str, Any]]) -> None:
-        """Follow the two phases through a good batch, as `_look_at` does record by record."""
-        unanswered = self._unanswered
-        unanswered.update(record["seq"] for record in records if record["type"] == "request")
-        for record in records:
-            if record["type"] == "outcome":
-                ref = record.get("ref")
-                if type(ref) is int and ref in unanswered and ref < record["seq"]:
-                    unanswered.discard(ref)
-                else:
-                    self._look_at(record)
 
     def _line(self, body: bytes) -> None:
         """Take one line the slow way."""
@@ -233,6 +244,12 @@ class Walker:
                 self._missing(self.expected, seq, prev)
         if self.tip is not None and prev != self.tip:
             self._doubt = True
+        if record["type"] == "key_rotate" and not self.chain.rotate(record):
+            self.findings.add(
+                "key_rotation_bad",
+                seq,
+                f"Record {seq} names a new key, but the key before it did not sign that.",
+            )
         self._push(_Item(seq, leaf, prev, record))
         self.records += 1
 
@@ -273,34 +290,9 @@ class Walker:
         """Judge what records say once their bytes are beyond doubt."""
         for item in items:
             if item.record is None:
-                self.lost_records = True
+                self.rules.partial = True
             else:
-                self._look_at(item.record)
-
-    def _look_at(self, record: dict[str, Any]) -> None:
-        """Judge what a record says by itself: its time, and the pairing of the two phases."""
-        kind, seq, ts = record["type"], record["seq"], record["ts"]
-        if ts < self._ts and kind != "clock_step":
-            self.findings.add(
-                "clock_decreased",
-                seq,
-                f"The time of record {seq} is before that of the record it follows, and no "
-                "clock_step record explains it.",
-            )
-        self._ts = ts
-        if kind == "request":
-            self._unanswered.add(seq)
-        elif kind == "outcome":
-            ref = record.get("ref")
-            if type(ref) is int and ref in self._unanswered and ref < seq:
-                self._unanswered.discard(ref)
-            elif not self.lost_records:
-                self.findings.add(
-                    "outcome_without_request",
-                    seq,
-                    f"Record {seq} is the outcome of a request that is not open in this log.",
-                    Status.INCOMPLETE,
-                )
+                self.rules.look(item.record)
 
     # -- lines that cannot be read -------------------------------------------------------------
 
@@ -387,23 +379,24 @@ class Walker:
 
     # -- checkpoints ---------------------------------------------------------------------------
 
-    def _is_signed(self, note: str) -> bool:
+    def _is_signed(self, note: str, size: int) -> bool:
         try:
-            open_note(note, [self.key] if self.key is not None else [])
+            open_by_all(note, self.chain.at(size))
         except NoteRefused:
             return False
         return True
 
     def _is_given_away(self, note: str, expected: Checkpoint) -> bool:
         """Let a helper check a signature that has the usual form."""
-        if self._give_away is None or self.key is None:
+        keys = self.chain.at(expected.size)
+        if self._give_away is None or keys != self._given_to:
             return False
         try:
             text, signatures = split_note(note)
         except NoteRefused:
             return False
         (name, blob), *others = signatures
-        usual = not others and name == self.key.name and blob[:4] == self.key.key_id
+        usual = not others and name == keys[0].name and blob[:4] == keys[0].key_id
         if not usual or len(blob) != 68 or text != expected.text():
             return False
         return self._give_away(text.encode(), blob[4:])
@@ -419,7 +412,7 @@ class Walker:
                 f"The checkpoint after record {last} was changed: its text is not a checkpoint.",
             )
             return
-        if not self._is_signed(note):
+        if not self._is_signed(note, signed.size):
             self._bad_signature(signed, last)
             return
         if self._junk:
@@ -461,7 +454,7 @@ class Walker:
             self._good_checkpoint(signed, note)
             return
         self.note, self.signed = note, signed
-        self.roots_at(signed)
+        self._see_signed(signed)
         if self._base is None:
             self._report_links(self._items, None)
             self._items, self._doubt = self._items[-1:], False
@@ -469,17 +462,61 @@ class Walker:
         self._waiting = _Waiting(signed)
 
     def _good_checkpoint(self, signed: Checkpoint, note: str) -> None:
+        items = self._items
+        if self._is_watched(signed.size):
+            self._see(self._base, [item.leaf for item in items], [item.record for item in items])
+        self._look_at_all(items)
+        last = items[-1].record if items else None
+        items.clear()
+        self._accept(signed, note, last)
+
+    def _accept(self, signed: Checkpoint, note: str, last: Mapping[str, Any] | None) -> None:
+        """A good checkpoint is the ground for what follows. `last` is the record before it."""
         self.signed, self.note = signed, note
-        self.roots_at(signed)
-        self._look_at_all(self._items)
-        self._items.clear()
+        self._see_signed(signed)
+        if last is not None:
+            ext = last.get("ext") if last["type"] == "seal" else None
+            self.next_seal_key = ext.get("next_key") if type(ext) is dict else None
         assert self._frontier is not None
         self._base = self._frontier.copy()
 
-    def roots_at(self, signed: Checkpoint) -> None:
-        """Remember the signed root at the sizes that someone asks about."""
-        if signed.size in self.watch:
-            self.roots[signed.size] = signed.root
+    # -- what someone asks about ---------------------------------------------------------------
+
+    def _is_watched(self, size: int) -> bool:
+        """Tell whether a size between the last good checkpoint and `size` is asked about."""
+        watch, base = self._watch, self._base
+        start = base.size if base is not None else 0
+        while watch and watch[-1] < start:
+            watch.pop()
+        return bool(watch) and watch[-1] <= size
+
+    def _see(
+        self,
+        base: Frontier | None,
+        leaves: Sequence[bytes | None],
+        records: Sequence[Mapping[str, Any] | None],
+    ) -> None:
+        """Note roots and times at the sizes asked about, from `base` over `leaves`."""
+        for size in reversed(self._watch) if base is not None else ():
+            assert base is not None
+            at = size - base.size
+            part = leaves[:at]
+            if at > len(leaves) or None in part:
+                break
+            frontier, old = base.copy(), self.seen.get(size)
+            frontier.extend([leaf for leaf in part if leaf is not None])
+            before = records[at - 1] if at else None
+            after = records[at] if at < len(records) else None
+            self.seen[size] = Seen(
+                frontier.root(),
+                before["ts"] if before is not None else (old.before if old else None),
+                after["ts"] if after is not None else None,
+            )
+
+    def _see_signed(self, signed: Checkpoint) -> None:
+        """A signed root counts even where the records before it do not give it."""
+        if signed.size in self._watch:
+            self.seen.setdefault(signed.size, Seen(signed.root))
 
     # -- which record was it -------------------------------------------------------------------
 
@@ -519,7 +556,7 @@ class Walker:
         self, items: list[_Item], claims: Sequence[str | None], next_prev: str | None
     ) -> None:
         known = any(self.findings.has(item.seq) for item in items)
-        self.lost_records = True
+        self.rules.partial = True
         if items and next_prev is None:
             # Nothing behind the last record names it. Had only an earlier one changed, its
             # successor's link would have given the signed root; so the last one changed.
@@ -608,7 +645,7 @@ class Walker:
     @property
     def unanswered(self) -> list[int]:
         """The requests that have no outcome, in order."""
-        return sorted(self._unanswered)
+        return sorted(self.rules.open)
 
     def root(self) -> bytes | None:
         """Return the root over everything read, when it could be computed."""
