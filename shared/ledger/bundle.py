@@ -203,14 +203,19 @@ def is_bundle(path: Path) -> bool:
 
 
 def verify_bundle(
-    path: Path, *, vkeys: Sequence[str] = (), witnesses: Sequence[str] = ()
+    path: Path,
+    *,
+    vkeys: Sequence[str] = (),
+    witnesses: Sequence[str] = (),
+    run_receipts: Sequence[str] = (),
 ) -> Verdict:
     """Verify the bundle at `path`. Never raises for any content.
 
     `vkeys` are the public keys of its logs (C2SP vkeys, any key of a log's chain); without any,
     the bundle's own are used and a note says so. `witnesses` are the vkeys of witnesses whose
-    cosignatures are checked.
+    cosignatures are checked. `run_receipts` are signed run receipts: the bundle must hold exactly
+    the records of the session that they count (`receipt_mismatch`).
     """
     from shared.ledger.bundle_check import check_bundle
 
-    return check_bundle(path, vkeys, witnesses)
+    return check_bundle(path, vkeys, witnesses, run_receipts)

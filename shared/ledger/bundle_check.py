@@ -37,6 +37,7 @@ from shared.ledger.errors import LedgerError, NoteRefused
 from shared.ledger.merkle import leaf_hash
 from shared.ledger.proofs import ProofRefused, parse_tlog_proof
 from shared.ledger.record import LineRefused, parse
+from shared.ledger.run_receipt import compare, open_run_receipt
 from shared.ledger.storage import reason
 from shared.ledger.verdict import Finding, Findings, Status, Verdict
 
@@ -64,7 +65,9 @@ class _Log:
         self.findings.add(code, seq, f"{sentence}{where}", means)
 
 
-def check_bundle(path: Path, vkeys: Sequence[str], witnesses: Sequence[str]) -> Verdict:
+def check_bundle(
+    path: Path, vkeys: Sequence[str], witnesses: Sequence[str], run_receipts: Sequence[str] = ()
+) -> Verdict:
     """Return the verdict on the bundle at `path`; see `bundle.verify_bundle`."""
     try:
         given = [parse_vkey(vkey) for vkey in vkeys]
@@ -87,6 +90,8 @@ def check_bundle(path: Path, vkeys: Sequence[str], witnesses: Sequence[str]) -> 
         findings.add("empty", None, "The bundle holds no log.", Status.INCOMPLETE)
     for log in logs:
         _check_log(log, given, cosigners)
+    for receipt in run_receipts:
+        _check_run_receipt(logs, receipt, findings)
     if not any(code == "manifest_changed" for code in _codes(findings)):
         _check_manifest(manifest, logs, findings)
     return _verdict(findings, logs)
@@ -197,8 +202,7 @@ def _check_manifest(manifest: Mapping[str, Any], logs: Sequence[_Log], findings:
         said = (entry["origin"], entry["size"], entry["root"])
         if point is not None and said != (point.origin, point.size, point.root.hex()):
             changed("it names another checkpoint than the one that is here")
-        listed = {int(number) for number in entry["records"]}
-        if listed != set(log.files.records):
+        if not {str(seq) for seq in log.files.records} <= set(entry["records"]):
             changed("it does not list the records that are here")
         for number, why in entry["records"].items():
             record = log.records.get(int(number))
@@ -436,13 +440,13 @@ def _check_cosignatures(log: _Log, cosigners: Sequence[Any]) -> None:
 
 
 def _check_pairs(log: _Log) -> None:
-    answered: set[int] = set()
+    here, answered = log.files.records.keys() | log.files.proofs.keys(), set[int]()
     for seq, record in sorted(log.records.items()):
         if record["type"] != "outcome":
             continue
         ref = record.get("ref")
         request = log.records.get(ref) if type(ref) is int else None
-        if type(ref) is int and ref < seq and ref not in log.files.records:
+        if type(ref) is int and ref < seq and ref not in here:
             log.add(
                 "outcome_unpaired",
                 seq,
@@ -492,14 +496,37 @@ def _check_texts(log: _Log) -> None:
     for digest, data in log.files.texts.items():
         if data is not None and hashlib.sha256(data).hexdigest() != digest:
             log.add("text_changed", named.get(digest), "A text is not the one its digest names.")
-        elif digest not in named and not _has_doubt(log):
-            log.add("file_unlisted", None, "A text is here that no record here names.")
 
 
-def _has_doubt(log: _Log) -> bool:
-    """Tell whether the record that names a text may be one that was found wanting."""
-    doubts = {"record_changed", "proof_changed", "proof_missing", "file_changed"}
-    return bool(doubts & _codes(log.findings))
+# -- whether it is all -----------------------------------------------------------------------------
+
+
+def _check_run_receipt(logs: Sequence[_Log], note: str, findings: Findings) -> None:
+    for log in logs:
+        try:
+            _, receipt = open_run_receipt(note, log.trusted)
+        except NoteRefused:
+            continue
+        own = [
+            (seq, record)
+            for seq, record in sorted(log.records.items())
+            if seq < receipt.size and record.get("run") == receipt.run
+        ]
+        asked = {seq for seq, record in own if record["type"] == "request"}
+        own += [
+            (seq, record)
+            for seq, record in sorted(log.records.items())
+            if seq < receipt.size
+            and record.get("run") != receipt.run
+            and record["type"] == "outcome"
+            and record.get("ref") in asked
+        ]
+        for found in compare(receipt, own):
+            findings.add(found.code, found.seq, found.sentence, found.means)
+        return
+    findings.add(
+        "receipt_mismatch", None, "A run receipt is by none of the keys of the logs in here."
+    )
 
 
 def texts_named(records: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, str]]:

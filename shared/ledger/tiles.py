@@ -20,7 +20,7 @@ from typing import Final
 
 from shared.ledger.checkpoint import Checkpoint, parse_checkpoint, split_note
 from shared.ledger.errors import LedgerError, NoteRefused
-from shared.ledger.lookup import Archive
+from shared.ledger.lookup import Archive, RecordGone
 from shared.ledger.merkle import HASH_BYTES, Frontier, leaf_hash, node_hash
 from shared.ledger.segment import SEGMENTS, parse_seal
 
@@ -33,6 +33,8 @@ HEIGHT: Final = 8
 MAX_ENTRY: Final = 0xFFFF
 #: Stands for a hash that is not known because its records were pruned; no SHA-256 is all zeros.
 _UNKNOWN: Final = bytes(HASH_BYTES)
+#: 2^10 calls, one a second, are a quarter of an hour between two tries.
+_MOST_FAILURES: Final = 10
 
 
 def tile_path(level: int | str, index: int, width: int = WIDTH) -> str:
@@ -116,6 +118,8 @@ class TileWriter:
         self._directory = directory
         self._size = -1  # not known yet
         self._rows: list[list[bytes]] = []
+        # Calls to pass over, and failures in a row: trying again costs reading the log again.
+        self._pause = self._failures = 0
 
     def add(self, first: int, leaves: bytes) -> None:
         """Take the leaf hashes (32 bytes each) of the records from number `first` on.
@@ -123,16 +127,19 @@ class TileWriter:
         What is missing before `first` is read from the segments. A full or failing disk loses
         only time: the next call begins anew from what is there.
         """
+        if self._pause > 0:
+            self._pause -= 1
+            return
         try:
             if self._size < 0:
                 self._resume()
-                if self._size > first + len(leaves) // HASH_BYTES:
-                    self.restart()  # the tiles are of records that a repair gave up
             if self._size < first:
                 self._catch_up(first)
             self._take(_split(leaves)[max(0, self._size - first) :])
+            self._failures = 0
         except (OSError, LedgerError, ValueError):
-            self._size = -1
+            self._size, self._failures = -1, min(self._failures + 1, _MOST_FAILURES)
+            self._pause = (1 << self._failures) - 2
 
     def catch_up(self, size: int) -> None:
         """Bring the tiles up to `size` records from the segments. Raises LedgerError or OSError."""
@@ -165,13 +172,24 @@ class TileWriter:
         return row + [_UNKNOWN] * (count - len(row))
 
     def _resume(self) -> None:
+        """Go on where the tiles on disk end, if they are of this very history."""
         size, rows = _read_edge(self._directory)
         with Archive(self._directory) as archive:
-            first = archive.first
-        if size < first or not rows:
-            self.restart()
-        else:
-            self._size, self._rows = size, rows
+            if size < archive.first or not rows or not self._is_ours(archive, size):
+                self.restart()
+            else:
+                self._size, self._rows = size, rows
+
+    def _is_ours(self, archive: Archive, size: int) -> bool:
+        """Tell whether the last leaf in the tiles is the log's. A record names the hash of the one
+        before it, so this one leaf stands for all; a repair that gave up records changes it."""
+        if size <= archive.first:
+            return True
+        try:
+            tile = (self._directory / tile_path(0, size // WIDTH - 1)).read_bytes()
+            return tile[-HASH_BYTES:] == leaf_hash(archive.line(size - 1))
+        except (OSError, RecordGone):
+            return False
 
     def _catch_up(self, size: int) -> None:
         with Archive(self._directory) as archive:

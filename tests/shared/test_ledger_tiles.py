@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic_log import SyntheticLog, files_of
 
+from shared.ledger import Ledger
 from shared.ledger.checkpoint import open_note, parse_checkpoint, parse_vkey
 from shared.ledger.errors import LedgerError
 from shared.ledger.lookup import Archive, RecordGone
@@ -214,6 +215,42 @@ def test_a_full_disk_loses_tiles_and_nothing_else(
     assert (copy / tile_path(0, 0)).read_bytes() == b"".join(grown.leaves[:256])
 
 
+def test_a_log_that_cannot_be_read_is_not_read_each_second(
+    grown: SyntheticLog, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tried = segment_path(copy, 0), 0
+    path.write_bytes(path.read_bytes().replace(b'"seq":200,', b'"seq":201,', 1))
+
+    class Counting(Archive):
+        def __init__(self, directory: Path) -> None:
+            nonlocal tried
+            tried += 1
+            super().__init__(directory)
+
+    monkeypatch.setattr("shared.ledger.tiles.Archive", Counting)
+    writer = TileWriter(copy)
+    for _ in range(1000):
+        writer.add(2999, grown.leaves[2999])
+    assert tried < 40
+    path.write_bytes(path.read_bytes().replace(b'"seq":201,', b'"seq":200,', 1))
+    for _ in range(1100):
+        writer.add(2999, grown.leaves[2999])
+    assert (copy / tile_path(0, 10)).exists()
+
+
+def test_an_open_ledger_hands_its_leaves_to_the_tiles(tmp_path: Path) -> None:
+    home = tmp_path / "log"
+    for _ in range(2):
+        with Ledger.open(home, keys=tmp_path / "keys", origin="audit.example.org/t") as ledger:
+            ledger.on_leaves(TileWriter(home).add)
+            done = [ledger.append("journal", {"task": "T"}) for _ in range(300)]
+            done[-1].result()
+            size = ledger.size
+    with Archive(home) as archive:
+        leaves = [leaf_hash(line) for line in archive.lines(0, size)]
+    assert (home / tile_path(0, 1)).read_bytes() == b"".join(leaves[256:512])
+
+
 def test_tiles_of_records_that_were_given_up_are_written_anew(
     grown: SyntheticLog, copy: Path, tmp_path: Path
 ) -> None:
@@ -222,7 +259,9 @@ def test_tiles_of_records_that_were_given_up_are_written_anew(
     other.fill(400, batch=30)  # from here on another history
     rebuild(copy)
     shutil.copytree(copy / "tile", other.directory / "tile")
-    TileWriter(other.directory).add(600, b"".join(other.leaves[600:]))
+    writer = TileWriter(other.directory)
+    writer.add(500, b"".join(other.leaves[500:501]))
+    writer.add(600, b"".join(other.leaves[600:]))
     assert (other.directory / tile_path(0, 1)).read_bytes() == b"".join(other.leaves[256:512])
     with Prover(other.directory) as prover:
         prover.inclusion(520, other.note)
