@@ -168,16 +168,52 @@ def status() -> None:
 
 @app.command()
 def verify(
-    path: Annotated[Path, typer.Argument(help="A ledger directory or one of its files.")],
+    path: Annotated[
+        Path, typer.Argument(help="A ledger directory, one of its files, or a proof bundle.")
+    ],
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     vkey: Annotated[
-        str | None, typer.Option(help="The log's public key, from a place you trust.")
+        list[str] | None, typer.Option(help="The log's public key, from a place you trust.")
+    ] = None,
+    log_id: Annotated[str, typer.Option(help="The hash of record 0, as you noted it.")] = "",
+    prior: Annotated[
+        list[Path] | None, typer.Option(help="A checkpoint of the log that you kept.")
+    ] = None,
+    receipt: Annotated[
+        list[str] | None, typer.Option(help="A receipt you kept, or a file with one per line.")
+    ] = None,
+    cosignature: Annotated[
+        list[Path] | None, typer.Option(help="A checkpoint with a witness's signature.")
+    ] = None,
+    witness: Annotated[
+        list[str] | None, typer.Option(help="The vkey of that witness, one for each.")
+    ] = None,
+    tsr: Annotated[
+        list[Path] | None, typer.Option(help="An RFC 3161 stamp; its checkpoint is beside it.")
+    ] = None,
+    tsa_ca: Annotated[
+        Path | None, typer.Option(help="The certificate of the time-stamp authority (PEM).")
     ] = None,
 ) -> None:
-    """Check a ledger: exit 0 intact, 1 tampered, 2 incomplete, 3 wrongly called."""
-    from gateway.verifying import verify_and_print
+    """Check a ledger or a proof bundle: exit 0 intact, 1 tampered, 2 incomplete, 3 wrongly called.
 
-    raise typer.Exit(verify_and_print(path, as_json=as_json, vkey=vkey))
+    Whatever you hold outside of the ledger (a receipt, a checkpoint, a stamp) shows whether it is
+    still the ledger it was, even to someone who has its key.
+    """
+    from gateway.verifying import verify_and_print
+    from shared.ledger.claims import Outside
+
+    outside = Outside(
+        priors=prior or (),
+        receipts=receipt or (),
+        cosignatures=cosignature or (),
+        witnesses=witness or (),
+        stamps=tsr or (),
+        authority=tsa_ca,
+    )
+    code = verify_and_print(path, as_json=as_json, vkeys=vkey or (), log_id=log_id, outside=outside)
+    raise typer.Exit(code)
 
 
 Policies = Annotated[

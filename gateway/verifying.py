@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ import orjson
 
 from gateway.errors import GatewayError
 from shared.ledger import Finding, LedgerError, Status, Verdict, verify_path
+from shared.ledger.claims import Outside
 
 #: Findings printed in full; the rest are counted.
 SHOWN: Final = 20
@@ -28,8 +29,15 @@ class VerifyUsage(GatewayError):
     """There is nothing to verify at the path, or the key is not a key."""
 
 
-def verify_and_print(path: Path, *, as_json: bool, vkey: str | None) -> int:
-    """Verify the log at `path`, print the verdict, return the exit code.
+def verify_and_print(
+    path: Path,
+    *,
+    as_json: bool,
+    vkeys: Sequence[str] = (),
+    log_id: str = "",
+    outside: Outside | None = None,
+) -> int:
+    """Verify the log or bundle at `path`, print the verdict, return the exit code.
 
     Raises VerifyUsage when the call itself is wrong.
     """
@@ -37,7 +45,9 @@ def verify_and_print(path: Path, *, as_json: bool, vkey: str | None) -> int:
         raise VerifyUsage(f"There is nothing at {path}; name a ledger directory or file.")
     try:
         with _progress(quiet=as_json) as progress:
-            verdict = verify_path(path, vkey=vkey, progress=progress)
+            verdict = verify_path(
+                path, vkeys=vkeys, log_id=log_id, outside=outside or Outside(), progress=progress
+            )
     except (LedgerError, OSError, ValueError) as wrong:
         raise VerifyUsage(str(wrong)) from wrong
     if verdict.status is Status.USAGE:

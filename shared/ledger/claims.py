@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from shared.ledger.checkpoint import (
     Checkpoint,
     VerifierKey,
@@ -26,6 +28,8 @@ from shared.ledger.checkpoint import (
 )
 from shared.ledger.errors import NoteRefused
 from shared.ledger.merkle import HASH_BYTES
+from shared.ledger.run_receipt import SUFFIX as RUN_RECEIPT_SUFFIX
+from shared.ledger.run_receipt import is_run_receipt
 from shared.ledger.segment import ANCHORS
 from shared.ledger.verdict import Findings, Status
 from shared.ledger.walk import Seen, Walker
@@ -126,8 +130,24 @@ def _anchors(directory: Path, findings: Findings) -> Iterator[Claim]:
 
 def _receipts(text: str) -> list[Claim]:
     """One receipt, or a file with one per line."""
-    lines = [text] if text.count(";") == 4 else _read(Path(text)).split("\n")
-    return [_receipt(line) for line in lines if line.strip()]
+    content = text if text.count(";") == 4 else _read(Path(text))
+    if is_run_receipt(content):
+        return [_run_receipt(content)]
+    return [_receipt(line) for line in content.split("\n") if line.strip()]
+
+
+def _run_receipt(note: str) -> Claim:
+    """A run receipt as evidence of its size and root; `run_receipt` counts its records."""
+    name, _, content = split_note(note)[0].partition("\n")
+    try:
+        value = orjson.loads(content)
+        size, root = value["size"], bytes.fromhex(value["root"])
+        if type(size) is not int or size < 1 or len(root) != HASH_BYTES:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EvidenceRefused("The run receipt cannot be read; check the file.") from error
+    checkpoint = Checkpoint(name.removesuffix(RUN_RECEIPT_SUFFIX), size, root)
+    return Claim("receipt_mismatch", f"the run receipt of {size} records", checkpoint, note=note)
 
 
 def _receipt(line: str) -> Claim:

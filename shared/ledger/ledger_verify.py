@@ -14,7 +14,8 @@ installed, else the first SLOW_CHECKS: one takes 3 ms. FORMAT.md has the bytes a
 means. Exit code: 0 intact, 1 tampered with, 2 incomplete, 3 wrongly called. Changes nothing.
 """
 import argparse, base64, calendar, collections, gc, hashlib, json, os, pathlib  # noqa: E401
-import re, subprocess, sys, tempfile, time, zipfile  # noqa: E401
+import re, subprocess, sys, time, zipfile  # noqa: E401
+from itertools import takewhile
 try:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey as FastKey
 except Exception:  # not installed, or broken: then it is not used
@@ -29,7 +30,7 @@ TYPES = set("""genesis start stop request outcome deny gate_open gate_decision d
  policy_set config_set key_rotate seal anchor erase hold export recover clock_step heartbeat gap
  journal""".split())
 SEAL = "first last size root sha256 previous tip ts frontier open".split()
-SLOW_CHECKS, MAX_PENDING, SMALL = 500, 8192, 1 << 20
+SLOW_CHECKS, MAX_PENDING, SMALL = 300, 8192, 1 << 20
 TOLERANCE = 600 * 10**6  # how far apart two clocks may be, in microseconds
 Key = collections.namedtuple("Key", "name id public")
 sha256, CP = hashlib.sha256, b'{"cp":"'
@@ -335,7 +336,7 @@ class Log:
         self.report, self.say, self.rules = report, report.say, Rules(report)
         self.eras, self.origin, self.root = [(0, keys)], keys[0].name if keys else "", b""
         self.records, self.unchecked, self.signed, self.note = 0, 0, 0, ""
-        self.watch, self.seen, self.seal_key, self.next_seal_key = set(), {}, None, None
+        self.watch, self.seen, self.seal_key, self.next_seal_key = [], {}, None, None
         self.start(0, [], "0" * 64)
 
     def start(self, size, peaks, tip):
@@ -395,7 +396,9 @@ class Log:
         """Take the pending records, which a good checkpoint covers."""
         records, size = self.pending, self.base + len(self.leaves)
         self.rules.batch(records)
-        for at in [n - self.base for n in self.watch if self.base <= n <= size]:
+        while self.watch and self.watch[-1] < self.base:
+            self.watch.pop()
+        for at in [n - self.base for n in takewhile(lambda n: n <= size, reversed(self.watch))]:
             root, old = root_of(grow(self.base, self.peaks, self.leaves[:at])), self.seen.get(self.base + at)
             times = [old and old[1]] + [r["ts"] for r in records] + [old and old[2]]
             self.seen[self.base + at] = (root, times[at], times[at + 1])
@@ -458,7 +461,8 @@ class Log:
         self.suspect = self.peaks is not None
         self.lose(size, self.tip)
         self.leaves, self.pending, self.note, self.signed, self.root = [], [], note, size, root
-        self.seen[size] = (root, None, None)
+        if size in self.watch:
+            self.seen.setdefault(size, (root, None, None))
 
 def walk(log, path, end, head):
     """Follow one segment file up to `end`; return its hash. `head` may sign the end as well."""
@@ -546,6 +550,13 @@ def note_claim(code, note, cosigner=None):
         return "cosignature_bad", size, root, lambda keys: False, None
     return code, size, root, lambda keys: origin == keys[0].name and signed_by(note, keys, False), when
 
+def run_receipt_claim(note):
+    name, content = split_note(note)[0].split("\n")[:2]
+    said = json.loads(content)
+    def test(keys):
+        return name == keys[0].name + "/run-receipt" and signed_by(note, keys, False)
+    return "receipt_mismatch", int(said["size"]), bytes.fromhex(said["root"]), test, None
+
 def receipt_claim(text):
     origin, seq, size, root, blob = text.strip().split(";")
     text, blob = checkpoint_text(origin, int(size), bytes.fromhex(root)), unbase64(blob)
@@ -581,7 +592,10 @@ def claims_of(folder, args, report):
             yield note_claim("prior_mismatch", read(path))
         for text in args.receipt:
             text = text if text.count(";") == 4 else read(text)
-            yield from map(receipt_claim, filter(str.strip, text.split("\n")))
+            if "\n\n" in text:
+                yield run_receipt_claim(text)
+            else:
+                yield from map(receipt_claim, filter(str.strip, text.split("\n")))
         for path, vkey in zip(args.cosignature, args.witness):
             yield note_claim("fork", read(path), parse_vkey(vkey, 4))
         for path in args.tsr:
@@ -667,7 +681,7 @@ def verify_directory(folder, args, report):
     if not log.origin:
         return say("key_missing")
     claims = list(claims_of(folder, args, report))
-    log.watch = {claim[1] for claim in claims} | {head[1] if head else 1, 1}
+    log.watch = sorted({claim[1] for claim in claims} | {head[1] if head else 1, 1}, reverse=True)
     for name in names:
         first, last, path = int(name[:20]), name == names[-1], folder / "segments" / name
         if first != log.size:
