@@ -148,12 +148,12 @@ class Evidence:
             self._threads.shutdown(wait=True)
             self._threads = None
 
-    def owner_of(self, role: str, headers: Mapping[str, str]) -> Owner:
-        """Return whose a call's payloads are; a call that names nobody belongs to its role.
-        `headers` looks names up in any case."""
+    def owner_of(self, role: str, run: str, headers: Mapping[str, str]) -> Owner:
+        """Return whose a call's payloads are; a call that names nobody belongs to its role, one
+        that names no session to the `run` of its deck. `headers` looks names up in any case."""
         if not self.is_on:
             return Owner()
-        session = session_of(headers)
+        session = session_of(headers) or run
         name = role
         if self._rules.subject is Subject.SESSION:
             name = session or role

@@ -205,7 +205,7 @@ class Pipeline:
         self._check_host(request)
         self._check_provider(route)
         call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
-        call.owner = self._parts.evidence.owner_of(call.role, request.headers)
+        call.owner = self._parts.evidence.owner_of(call.role, call.stamp.run, request.headers)
         call.credential = credential_of(route.provider, request.headers, route.key)
         check_expectation(request.headers.get("expect", ""))
         check_transfer(request.headers.get("transfer-encoding", ""))

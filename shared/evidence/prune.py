@@ -1,10 +1,11 @@
 """Pruning: sealed segments whose time is over go, and every proof about the rest stays.
 
 Owns what is removed: segment files and level-0 tiles wholly below the new beginning; seals and
-upper tiles stay, because proofs about later records need them (C2SP tlog-tiles, pruning). The
-record is durable before the first file goes; a kill in between is mended by the next prune or the
-next start. A hold, a retention class, kept evidence or an open request stops it before anything
-is changed. Called by the gateway's control interface and verbs.
+upper tiles stay, because proofs about later records need them (C2SP tlog-tiles, pruning). A mark
+and then the record are durable before the first file goes; a kill in between is mended by the next
+prune or the next start, which look for the mark and need not read the log. A hold, a retention
+class, kept evidence or an open request stops it before anything is changed. Called by the
+gateway's control interface and verbs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from shared.evidence import holds, records
 from shared.evidence.erase import refuse
@@ -33,6 +34,9 @@ from shared.ledger.segment import (
 )
 from shared.ledger.storage import Disk, reason
 from shared.ledger.tiles import TILE, WIDTH, rebuild
+
+#: Says that a pruning has begun.
+MARK: Final = "pruning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +94,59 @@ def prune(
         "basis": basis,
         "operator": operator,
     }
+    _mark(stores.ledger_dir, ledger.size)
+    progress("marked")
     fields = {"actor": {"role": "operator"}, "action": {"kind": "prune"}, "ext": ext}
     answer["seq"] = ledger.append("erase", fields).result().seq
     progress("recorded")
     _remove(stores.ledger_dir, last.seal.size, progress)
+    _unmark(stores.ledger_dir)
     return answer
 
 
 def finish(directory: Path) -> int:
-    """Remove what a recorded pruning left when it was cut short; return how many files went.
-
-    Raises EvidenceError.
-    """
+    """Remove what a recorded pruning left when it was cut short; return how many files went. One
+    that was never recorded is forgotten. Raises EvidenceError."""
+    begun = _marked(directory)
+    if begun is None:
+        return 0
     size = max(
         (
             record["ext"]["last_kept_first"]
-            for record in records.records(directory, records.ERASE)
+            for record in records.records(directory, records.ERASE, start=begun)
             if is_prune(record)
         ),
         default=0,
     )
-    return _remove(directory, size, lambda _: None) if size else 0
+    gone = _remove(directory, size, lambda _: None) if size else 0
+    _unmark(directory)
+    return gone
+
+
+def _mark(directory: Path, size: int) -> None:
+    """Note that a pruning begins when the log has `size` records."""
+    try:
+        Disk().replace(directory / MARK, b"%d\n" % size)
+    except OSError as wrong:
+        raise EvidenceError(
+            f"{directory / MARK} cannot be written ({reason(wrong)}); check the disk."
+        ) from None
+
+
+def _marked(directory: Path) -> int | None:
+    """Return how many records there were when an unfinished pruning began, or None."""
+    try:
+        text = (directory / MARK).read_text("ascii")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return int(text) if text.strip().isdigit() else 0
+
+
+def _unmark(directory: Path) -> None:
+    (directory / MARK).unlink(missing_ok=True)
+    Disk().sync_directory(directory)
 
 
 def is_prune(record: Mapping[str, Any]) -> bool:

@@ -42,13 +42,7 @@ def show(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
         raise EvidenceError("Name what to show: --seq N, or --task T.")
     if seq is not None and (type(seq) is not int or seq < 0):
         raise EvidenceError("--seq must be the number of a record.")
-    found = [
-        record
-        for record in records.records(
-            stores.ledger_dir, records.EVIDENCE, start=seq if seq is not None else 0
-        )
-        if (record["seq"] == seq if seq is not None else record.get("task") == task)
-    ]
+    found = _found(stores.ledger_dir, seq, task)
     what = f"record {seq}" if seq is not None else f"task {task}"
     if not found:
         raise EvidenceError(f"No evidence is kept for {what}.")
@@ -60,13 +54,24 @@ def show(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
     receipt = ledger.append("export", fields).result()
     if stores.keys.exists:
         stores.keys.open()
-    gone = records.erased_keys(stores.ledger_dir)
+    present = {item.keyid for item in stores.keys.all()} if stores.keys.exists else set()
+    named = {str(entry.get("keyid")) for record in found for entry in records.entries_of(record)}
+    gone = {} if named <= present else records.erased_keys(stores.ledger_dir)
     budget, items = MAX_SHOWN, []
     for record in found:
         for entry in records.entries_of(record):
             budget -= int(entry.get("bytes", 0))
             items.append(_item(stores, record, entry, gone, fits=budget >= 0))
     return {"items": items, "recorded": receipt.seq}
+
+
+def _found(directory: Path, seq: int | None, task: str) -> list[dict[str, Any]]:
+    """Return the records with evidence that were asked for; one is looked up without reading on."""
+    if seq is None:
+        every = records.records(directory, records.EVIDENCE)
+        return [record for record in every if record.get("task") == task]
+    first = next(records.records(directory, start=seq), None)
+    return [first] if first is not None and records.entries_of(first) else []
 
 
 def _item(

@@ -222,12 +222,16 @@ def test_a_pruning_that_is_killed_at_any_step_completes_when_it_is_run_again(
     shutil.copytree(base, whole)
     assert run_until(whole, "prune", 0, told) == 0
     steps = told.read_text().split("\n")
-    assert steps[0] == "recorded"
+    assert steps[:2] == ["marked", "recorded"]
     for step, name in enumerate(steps, 1):
         folder = tmp_path / f"{step}-{name}"
         shutil.copytree(base, folder)
         assert run_until(folder, "prune", step, told) == -signal.SIGKILL
-        if step % 2:
+        if name == "marked":
+            assert finish(folder / "log") == 0, "what was never recorded removes nothing"
+            assert len(list_segments(folder / "log")) == before
+            assert run(folder, "prune", lambda _: None)["segments"] > 0
+        elif step % 2:
             answer = run(folder, "prune", lambda _: None)
             assert answer["segments"] == 0, "nothing new is old enough"
         else:
