@@ -19,6 +19,7 @@ from deck.board import Entry, Op, State, apply
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text
+from shared.ledger.tiles import TileWriter
 
 #: The ledger's own record types where one fits (contracts/ledger.md section 2.1).
 RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
@@ -76,6 +77,7 @@ class Journal:
             )
         except (LedgerError, OSError) as error:
             raise JournalFailed(f"The deck's ledger cannot be opened: {error}") from error
+        ledger.on_leaves(TileWriter(directory).add)
         try:
             state = State()
             for entry in entries_of(ledger.records()):

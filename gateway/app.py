@@ -51,6 +51,7 @@ from shared.evidence.errors import EvidenceError
 from shared.evidence.stores import Stores
 from shared.keyfile import KeyFileError, read_or_make_key
 from shared.ledger import Ledger, LedgerError, load_commitment_key
+from shared.ledger.tiles import TileWriter
 from shared.paths import UnsafeDirectory, private_dir
 
 #: Seconds that calls in work get after SIGTERM (contracts/gateway.md section 1).
@@ -312,6 +313,7 @@ async def _open(
         low_water_bytes=settings.disk_low_water_mib << 20,
     )
     stack.callback(ledger.close)
+    ledger.on_leaves(TileWriter(settings.ledger_dir).add)
     pidfile.write(settings.pid_file, address)
     stack.callback(pidfile.remove, settings.pid_file)
     key = await asyncio.to_thread(load_commitment_key, settings.keys_dir)
