@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,12 @@ from deck.checkpoints import Checkpoints, delivery_subject
 from deck.cli import checkpoints, doctor, init, report
 from deck.cli.init import TEMPLATES
 from deck.config import GatewayMode, load_config
+from deck.desk import open_closed_journal
 from deck.detect import LANGUAGES, detect
 from deck.events import EventLog, parse_events
 from deck.sessions import paths_for
+
+OK = b'{"status":"ok"}\n'
 
 
 def run(*arguments: str, answer: str = "") -> Result:
@@ -46,6 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # Socket paths are short; pytest's directories are not.
     with tempfile.TemporaryDirectory(prefix="chor-", dir="/tmp") as short:
         monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        monkeypatch.setenv("XDG_STATE_HOME", f"{short}/state")
         yield work
 
 
@@ -274,23 +280,69 @@ def test_a_file_name_cannot_forge_the_list(store: Checkpoints) -> None:
     assert '  delete   "a\\n  restore  b\\x1b[2J"\n' in run("rollback", "T1", "--yes").output
 
 
-def test_rollback_beside_a_live_session_warns_and_works(store: Checkpoints, place: Path) -> None:
-    task(store, "T1", Path("kept.txt"), "by T1")
+@contextmanager
+def session_that_answers(place: Path, *acks: bytes) -> Iterator[list[dict[str, object]]]:
+    """A deck's socket that gives one ack to each connection; yields what it was told."""
+    told: list[dict[str, object]] = []
     path = paths_for(str(place)).socket
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
 
         def answer() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(b'{"status":"ok"}\n')
+            for ack in acks:
+                connection, _ = listener.accept()
+                with connection:
+                    told.append(json.loads(connection.recv(4096)))
+                    connection.sendall(ack)
 
         thread = threading.Thread(target=answer)
         thread.start()
-        result = run("rollback", "T1", "--yes")
+        yield told
         thread.join()
+
+
+@pytest.mark.parametrize("ack", [OK, b'{"status":"error","reason":"Unknown command \'note\'"}\n'])
+def test_rollback_beside_a_live_session_warns_is_recorded_and_works(
+    store: Checkpoints, place: Path, ack: bytes
+) -> None:
+    task(store, "T1", Path("kept.txt"), "by T1")
+    with session_that_answers(place, OK, ack, ack) as told:
+        result = run("rollback", "T1", "--yes")
     assert "warning: a session runs here" in result.stderr
     assert result.exit_code == 0
     assert (place / "kept.txt").read_text() == "kept\n"
+    assert [(one["cmd"], one.get("task"), one.get("id")) for one in told] == [
+        ("ping", None, None),
+        ("note", "rollback-begun", "T1"),
+        ("note", "rollback-ended", "T1"),
+    ]
+
+
+def test_what_the_session_cannot_record_is_not_rolled_back(store: Checkpoints, place: Path) -> None:
+    task(store, "T1", Path("kept.txt"), "by T1")
+    refused = b'{"status":"error","reason":"The ledger cannot be written."}\n'
+    with session_that_answers(place, OK, refused):
+        result = run("rollback", "T1", "--yes")
+    assert result.exit_code == 1
+    assert "nothing was changed" in result.stderr
+    assert (place / "kept.txt").read_text() == "by T1"
+
+
+def test_without_a_session_the_closed_journal_gets_the_record(
+    store: Checkpoints, place: Path
+) -> None:
+    paths = paths_for(str(place))
+    opened = open_closed_journal(paths, os.environ)
+    assert opened is None
+    (place / ".choragos" / "ledger").mkdir(parents=True)
+    task(store, "T1", Path("kept.txt"), "by T1")
+    assert run("rollback", "T1", "--yes").exit_code == 0
+    journal = open_closed_journal(paths, os.environ)
+    assert journal is not None
+    found = [r["ext"] for r in journal._ledger.records() if "op" in r.get("ext", {})]
+    journal.close()
+    assert [(ext["op"], ext["task"], ext["sender"]) for ext in found] == [
+        ("rollback-begun", "T1", "operator"),
+        ("rollback-ended", "T1", "operator"),
+    ]
