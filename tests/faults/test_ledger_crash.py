@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,28 +26,45 @@ from shared.ledger.segment import QUARANTINE, list_segments
 from shared.ledger.storage import Disk
 
 ORIGIN = "audit.example.org/crash"
-ROUNDS = 20
+#: How often the ledger is killed; all of them with KILLS=1000.
+KILLS = int(os.environ.get("KILLS", "40"))
+#: After so many kills the log is compared as a whole and a new one begun.
+KILLS_A_LOG = 100
 #: How many records the log of the torn tests has before its last batch, and in all.
 GOOD, ALL = 5, 7
 
-#: Appends from eight threads and tells each acknowledged record to whoever reads its output;
-#: small segments, so that kills also land in the middle of sealing.
-CHILD = f"""
-import os, sys, threading
+#: Starts a process that appends, from one that has imported everything: a start takes
+#: milliseconds. Eight threads append and tell each acknowledged record to whoever reads their
+#: output; small segments and a change of the log key, so that kills also land in the middle of
+#: sealing and of both rotations.
+SERVER = f"""
+import os, sys, threading, time
 from pathlib import Path
 from shared.ledger import Ledger
-home = Path(sys.argv[1])
-ledger = Ledger.open(
-    home / "log", keys=home / "keys", origin={ORIGIN!r}, close_open_requests=True,
-    segment_bytes=60_000,
-)
-os.write(1, b"ready\\n")
-def work(n):
+
+def append(home):
+    ledger = Ledger.open(
+        home / "log", keys=home / "keys", origin={ORIGIN!r}, close_open_requests=True,
+        segment_bytes=60_000,
+    )
+    os.write(1, b"ready\\n")
+    def work(n):
+        while True:
+            receipt = ledger.append("request", {{"ext": {{"by": n}}}}).result()
+            os.write(1, b"%d %s\\n" % (receipt.seq, receipt.leaf.encode()))
+    for n in range(8):
+        threading.Thread(target=work, args=(n,)).start()
     while True:
-        receipt = ledger.append("request", {{"ext": {{"by": n}}}}).result()
-        os.write(1, b"%d %s\\n" % (receipt.seq, receipt.leaf.encode()))
-for n in range(8):
-    threading.Thread(target=work, args=(n,)).start()
+        time.sleep(0.02)
+        ledger.rotate_key()
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        append(Path(line.strip()))
+    os.write(1, b"pid %d\\n" % pid)
+    os.waitpid(pid, 0)
+    os.write(1, b"ended\\n")
 """
 
 
@@ -64,49 +82,100 @@ def open_log(home: Path, disk: Disk | None = None) -> Ledger:
     return Ledger.open(home / "log", keys=home / "keys", origin=ORIGIN, disk=disk)
 
 
-def run_and_kill(home: Path, seconds: float) -> list[tuple[int, str]]:
-    """Let a child append, kill it, return what it was told is durable."""
-    child = subprocess.Popen([sys.executable, "-c", CHILD, str(home)], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    output, deadline = b"", time.monotonic() + 60
-    stop_at = float("inf")
-    while time.monotonic() < min(deadline, stop_at):
-        if select.select([child.stdout], [], [], 0.005)[0]:
-            piece = os.read(child.stdout.fileno(), 65536)
-            assert piece, "the child ended by itself"
-            output += piece
-        if stop_at == float("inf") and b"ready\n" in output:
-            stop_at = time.monotonic() + seconds
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    output += child.stdout.read()
-    child.stdout.close()
-    lines = output.split(b"\n")[:-1]  # the last line may be cut
-    assert b"ready" in lines
-    pairs = (line.split() for line in lines if line != b"ready")
-    return [(int(seq), leaf.decode()) for seq, leaf in pairs]
+class Killer:
+    """Lets the ledger run in another process and kills it from outside."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        self._rest = b""
+
+    def __enter__(self) -> Killer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.close()
+        self._server.wait(30)
+
+    def _lines(self, seconds: float) -> Iterator[bytes]:
+        """Yield the lines that come within so many seconds."""
+        assert self._server.stdout is not None
+        deadline = time.monotonic() + seconds
+        while True:
+            *lines, self._rest = self._rest.split(b"\n")
+            yield from lines
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._server.stdout], [], [], left)[0]:
+                return
+            piece = os.read(self._server.stdout.fileno(), 1 << 16)
+            assert piece, "the server of processes is gone"
+            self._rest += piece
+
+    def run_and_kill(
+        self, home: Path, seconds: float, *, from_ready: bool
+    ) -> list[tuple[int, str]]:
+        """Let it append, kill it so long after it was ready (or begun), and return what it was told
+        is durable."""
+        assert self._server.stdin is not None
+        self._server.stdin.write(f"{home}\n".encode())
+        said: list[bytes] = []
+        waiting_for = b"ready" if from_ready else b"pid"
+        for line in self._lines(60):
+            said.append(line)
+            if line.startswith(waiting_for):
+                break
+        pid = next(int(line.split()[1]) for line in said if line.startswith(b"pid"))
+        said += self._lines(seconds)
+        os.kill(pid, signal.SIGKILL)
+        for line in self._lines(60):
+            if line == b"ended":
+                break
+            said.append(line)
+        pairs = (line.split() for line in said if line[:1].isdigit())
+        return [(int(seq), leaf.decode()) for seq, leaf in pairs]
+
+
+def stored_leaves(log: Path) -> dict[int, str]:
+    stored: dict[int, str] = {}
+    for path in list_segments(log):
+        for line in path.read_bytes().splitlines():
+            record = json.loads(line)
+            if "seq" in record:
+                stored[record["seq"]] = hashlib.sha256(b"\x00" + line).hexdigest()
+    return stored
 
 
 def test_no_acknowledged_record_is_lost_by_kill_9(tmp_path: Path) -> None:
     chance = random.Random(1)
     acknowledged: dict[int, str] = {}
-    for _ in range(ROUNDS):
-        for seq, leaf in run_and_kill(tmp_path, chance.uniform(0.0, 0.15)):
-            assert acknowledged.setdefault(seq, leaf) == leaf, "a record number was given twice"
-    Ledger.open(
-        tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN, close_open_requests=True
-    ).close()
-    stored: dict[int, str] = {}
-    for path in list_segments(tmp_path / "log"):
-        for line in path.read_bytes().splitlines():
-            record = json.loads(line)
-            if "seq" in record:
-                stored[record["seq"]] = hashlib.sha256(b"\x00" + line).hexdigest()
-    assert len(acknowledged) > 100
-    assert {seq: stored.get(seq) for seq in acknowledged} == acknowledged
-    verdict = verify_path(tmp_path / "log")
-    assert verdict.exit_code == 0, verdict
-    assert verdict.records == len(stored)
+    kills = told = torn_tails = 0
+    with Killer() as killer:
+        while kills < KILLS:
+            home = tmp_path / str(kills // KILLS_A_LOG)
+            home.mkdir(exist_ok=True)
+            early = chance.random() < 0.25  # while it opens
+            pause = chance.uniform(0.0, 0.03 if early else 0.1)
+            for seq, leaf in killer.run_and_kill(home, pause, from_ready=not early):
+                assert acknowledged.setdefault(seq, leaf) == leaf, "a number was given twice"
+            kills += 1
+            if kills % KILLS_A_LOG and kills < KILLS:
+                continue
+            Ledger.open(
+                home / "log", keys=home / "keys", origin=ORIGIN, close_open_requests=True
+            ).close()
+            stored = stored_leaves(home / "log")
+            assert {seq: stored.get(seq) for seq in acknowledged} == acknowledged
+            verdict = verify_path(home / "log")
+            assert verdict.exit_code == 0, verdict
+            assert verdict.records == len(stored)
+            told += len(acknowledged)
+            torn_tails += len(list((home / "log" / QUARANTINE).glob("*")))
+            acknowledged.clear()
+            shutil.rmtree(home)
+    print(f"{kills} kills, {told} records acknowledged, {torn_tails} torn ends, 0 lost")
+    assert told > 100
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +187,9 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, int]:
     for count in (2, 2):
         ledger._commit([_Entry("journal", {"ext": {"n": n}}) for n in range(count)])
     ledger._publish_head()
-    start = ledger._at.offset
+    start = ledger._committed.offset
     ledger._commit([_Entry("journal", {"ext": {"n": n}}) for n in range(ALL - GOOD)])
-    ledger._head_note = ledger.checkpoint  # the crash comes before HEAD follows
+    ledger._heads._note = ledger.checkpoint  # the crash comes before HEAD follows
     ledger.close()
     return home, list_segments(home / "log")[0].read_bytes(), start
 
