@@ -37,11 +37,12 @@ def readme(question: str, parts: Sequence[LogPart], *, has_verifier: bool) -> st
         "",
         "You need Python 3.11 or later, nothing else, and no network:",
         "",
+        *([f"    unzip bundle.zip {VERIFIER}"] if has_verifier else []),
         f"    python3 {VERIFIER} bundle.zip {keys}",
         "",
         "KEY is the public key of the log. Get it from somebody you trust, not from this file. The",
-        "answer is `ok`, or a list of what is wrong; the exit code is 0 ok, 1 tampered with,",
-        "2 something is missing, 3 called wrongly.",
+        "answer is OK, TAMPERED or INCOMPLETE with a list of what is wrong; the exit code is 0 for",
+        "OK, 1 for tampered with, 2 for something missing, 3 for a wrong call.",
         *_about_verifier(has_verifier=has_verifier),
         "",
         *_MEANING,
@@ -99,12 +100,12 @@ def _anchoring(parts: Sequence[LogPart]) -> list[str]:
     for part in parts:
         if part.anchored:
             lines.append(
-                f"    {part.origin}: witnesses or stamps are in here with the checkpoint; the "
-                "records are older than these."
+                f"    {part.origin}: witnesses or stamps are in here\n"
+                "    with the checkpoint; the records are older than these."
             )
         else:
             lines.append(
-                f"    {part.origin}: nobody yet. Ask for a newer bundle after the checkpoint was "
-                "witnessed or stamped."
+                f"    {part.origin}: nobody yet.\n"
+                "    Ask for a newer bundle once a checkpoint was witnessed or stamped."
             )
     return lines
