@@ -61,8 +61,9 @@ class KeyRing:
         except LedgerError as error:
             refusal = error
         path = self.directory / NEXT_KEY_NAME
-        with contextlib.suppress(LedgerError, FileNotFoundError):
-            found.append(self._load(path, self._origin))
+        if path.exists():
+            with contextlib.suppress(LedgerError):
+                found.append(self._load(path, self._origin))
         if not found and refusal is not None:
             raise refusal
         return found
@@ -72,23 +73,27 @@ class KeyRing:
         return self._make(self.directory / NEXT_KEY_NAME, self._origin)
 
     def settle(self, keys: Sequence[VerifierKey]) -> None:
-        """Leave exactly the log keys that are in force: `keys` as the log says. Raises OSError."""
-        following = self.directory / NEXT_KEY_NAME
+        """Leave exactly the log keys that are in force: `keys` as the log says. Raises OSError, or
+        LedgerError when a key in force cannot be read; nothing is destroyed then."""
+        following, current = self.directory / NEXT_KEY_NAME, self.directory / KEY_NAME
         self._clear(following.with_name(f"{NEXT_KEY_NAME}.tmp"))
         if len(keys) > 1 or not following.exists():
             return
-        try:
-            takes_over = self._load(following, self._origin).key == keys[0]
-        except LedgerError:
-            takes_over = False
-        if not takes_over:
+        if self._holds(current, keys[0]):
             self._disk.destroy(following)  # no record names it: its rotation never happened
             return
-        current = self.directory / KEY_NAME
+        if self._load(following, self._origin).key != keys[0]:
+            raise LedgerError(f"{current} and {following} are not the keys that the ledger names.")
         if current.exists():
             self._disk.blank(current)
         self._disk.rename(following, current)
         self._disk.sync_directory(self.directory)
+
+    def _holds(self, path: Path, key: VerifierKey) -> bool:
+        try:
+            return self._load(path, self._origin).key == key
+        except (LedgerError, FileNotFoundError):
+            return False
 
     # -- segment keys --------------------------------------------------------------------------
 
