@@ -34,7 +34,7 @@ from shared.ledger.bundle_make import (
 from shared.ledger.checkpoint import Checkpoint, Signer
 from shared.ledger.errors import LedgerError
 from shared.ledger.proofs import Prover
-from shared.ledger.run_receipt import make_run_receipt
+from shared.ledger.run_receipt import make_run_receipt, signer_for
 from shared.ledger.texts import keep_text
 
 VKEY = SIGNER.key.vkey()
@@ -243,6 +243,27 @@ def test_any_key_of_the_chain_is_accepted(tmp_path: Path) -> None:
     for kind in ("json", "tlog-proof"):
         del members[record_name(0, 1, kind)]
     assert "key_unknown" in codes(listed_anew(members), tmp_path, vkeys=[VKEY])
+
+
+def test_a_key_rotated_by_the_ledger_itself_is_followed(tmp_path: Path) -> None:
+    home, keys = tmp_path / "log", tmp_path / "keys"
+    vkeys = []
+    with Ledger.open(home, keys=keys, origin=ORIGIN) as ledger:
+        for number in range(3):
+            ledger.append("journal", {"task": f"T{number}"}).result()
+            vkeys.append(ledger.vkey)
+            ledger.rotate_key()
+        ledger.append("journal", {"task": "T3"}).result()
+        vkeys.append(ledger.vkey)
+    assert len(set(vkeys)) == 4
+    for task in ("T0", "T3"):
+        made = make_bundle([home], Selection(tasks=(task,)))
+        for vkey in [[], *([vkey] for vkey in vkeys)]:
+            assert codes(made.data, tmp_path, vkeys=vkey) == set()
+        stranger = Signer(ORIGIN, bytes(32)).key.vkey()
+        assert codes(made.data, tmp_path, vkeys=[stranger]) == {"key_unknown"}
+    with Prover(home) as prover:
+        assert signer_for(prover, keys).key.vkey() in vkeys
 
 
 # -- what was sent away ----------------------------------------------------------------------------
