@@ -113,7 +113,9 @@ def find_format(name: str) -> Format:
     module = FORMATS.get(name)
     if module is None:
         near = difflib.get_close_matches(name, [*FORMATS, TILES], 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join([*FORMATS, TILES])}."
+        hint = (
+            f"the nearest is {near[0]}." if near else f"there are {', '.join([*FORMATS, TILES])}."
+        )
         raise ExportRefused(f"There is no format {name[:40]!a}; {hint}")
     return cast(Format, importlib.import_module(module))
 

@@ -286,7 +286,9 @@ def parse_kinds(text: str) -> frozenset[str]:
         import difflib
 
         near = difflib.get_close_matches(kind, TYPE_NAMES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(TYPE_NAMES))}."
+        hint = (
+            f"the nearest is {near[0]}." if near else f"there are {', '.join(sorted(TYPE_NAMES))}."
+        )
         raise FilterRefused(f"There is no kind of record called {kind[:40]!a}; {hint}")
     return kinds
 

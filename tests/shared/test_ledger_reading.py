@@ -366,7 +366,7 @@ def test_any_other_time_is_refused_in_one_sentence(text: str) -> None:
 
 def test_kinds_and_ranges_are_checked() -> None:
     assert parse_kinds("deny, outcome") == {"deny", "outcome"}
-    with pytest.raises(FilterRefused, match="did you mean outcome"):
+    with pytest.raises(FilterRefused, match="the nearest is outcome"):
         parse_kinds("outcomes")
     assert [parse_range(text) for text in ("7", "7:9", "7:", ":9")] == [
         (7, 7),
