@@ -112,8 +112,8 @@ class KeyRing:
         that does was pruned. Raises LedgerError when it is lost or another one."""
         path = self.segment_path(first)
         advice = (
-            "restore the keys directory as it was, or move the ledger directory away to begin a "
-            "new one."
+            "restore the keys directory as it was; if the key is lost for good, `sphragis repair` "
+            "goes on with a new one and records that."
         )
         if not path.exists():
             raise LedgerError(f"The key {path} that must seal the ledger is missing; {advice}")

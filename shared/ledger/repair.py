@@ -144,10 +144,22 @@ class Repair:
             )
         signers = self._keys.signers()
         try:
-            recover(self._directory, *signers)
+            state = recover(self._directory, *signers)
         except (LedgerCorrupt, LedgerRollback) as error:
             return self._damage(str(error))[0]
-        return Damage()
+        if self._can_seal(state):
+            return Damage()
+        path = self._keys.segment_path(state.first)
+        return self._damage(
+            f"The key {path} that must seal the ledger is lost, as when only the ledger came back "
+            "from a backup."
+        )[0]
+
+    def _can_seal(self, state: Recovered) -> bool:
+        """Tell whether the keys are there that this segment's end needs."""
+        return self._keys.has_segment(state.first, state.segment_key) and (
+            not state.next_key or self._keys.has_segment(state.position.size, state.next_key)
+        )
 
     def _damage(self, problem: str) -> tuple[Damage, Recovered]:
         known = known_keys(self._directory, self._keys.signers())
@@ -168,11 +180,7 @@ class Repair:
             path = segment_path(self._directory, state.first)
             if path.exists():
                 scan(path, state, self._keys.signers(), before_seal=before_seal)
-            size = state.position.size
-            if not state.next_key or (
-                self._keys.has_segment(state.first, state.segment_key)
-                and self._keys.has_segment(size, state.next_key)
-            ):
+            if not state.next_key or self._can_seal(state):
                 break  # else: its seal is lost and cannot be made again, so it goes on unsealed
         return state
 

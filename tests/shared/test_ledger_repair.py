@@ -191,6 +191,32 @@ def test_a_loss_inside_sealed_segments_goes_on_with_a_new_segment_key(
         assert [record["seq"] for record in ledger.records()] == list(range(ledger.size))
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_ledger_from_a_backup_without_its_keys_goes_on_with_a_new_segment_key(
+    tmp_path: Path, sealed: bool
+) -> None:
+    with open_log(tmp_path) as ledger:
+        add(ledger, 2)
+    shutil.copytree(tmp_path / "log", tmp_path / "backup")
+    with open_log(tmp_path) as ledger:
+        ledger.seal_now()
+        add(ledger, 2)
+        if sealed:
+            ledger.seal_now()
+    shutil.rmtree(tmp_path / "log")
+    shutil.copytree(tmp_path / "backup", tmp_path / "log")
+    with pytest.raises(LedgerError, match=r"is missing; .*sphragis repair"):
+        open_log(tmp_path)
+    assert repair(tmp_path) == 3
+    ext = loss(tmp_path)
+    assert (ext["lost_from"], ext["committed"]) == (3, 3)  # nobody here knows better
+    assert "segment_key" in ext
+    with open_log(tmp_path) as ledger:
+        ledger.seal_now()
+        add(ledger, 1)
+    open_log(tmp_path).close()
+
+
 def test_a_rotation_that_was_lost_gives_the_log_back_to_the_old_key(tmp_path: Path) -> None:
     with open_log(tmp_path) as ledger:
         add(ledger, 2)
