@@ -190,8 +190,8 @@ class Evidence:
         then: Callable[[KeptNow], None],
     ) -> None:
         """Keep an answer and call `then` with what its record says; at once if none is kept.
-        Returns at once; never raises. What cannot be kept now stops the next request, as a ledger
-        that fails does."""
+        Returns at once; never raises: the client has the answer by then. The record says what was
+        lost, and a lasting trouble stops the next request, which is kept before it is forwarded."""
         if collector is None or not (collector.size or collector.left_out):
             then(NOTHING)
             return

@@ -49,7 +49,12 @@ def show(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
     fields = {
         "actor": {"role": "operator"},
         "action": {"kind": "evidence_show", "target": what},
-        "ext": {"operator": operator, "records": [record["seq"] for record in found][:1_000]},
+        "ext": {
+            "format": "evidence",
+            "user": operator,
+            "count": len(found),
+            "records": [record["seq"] for record in found][:1_000],
+        },
     }
     receipt = ledger.append("export", fields).result()
     if stores.keys.exists:
@@ -100,6 +105,30 @@ def _item(
     if data is None:
         return {**item, "state": "its key is gone, and no record says that it was erased"}
     return {**item, "state": "shown", "data": base64.b64encode(data).decode("ascii")}
+
+
+def fates(directory: Path, record: dict[str, Any]) -> list[str]:
+    """Return a sentence for each payload that a record names: whether it is there, was erased and
+    by which record, or is lost. Needs no key. Raises EvidenceError when the log cannot be read."""
+    entries = records.entries_of(record)
+    if not entries:
+        return []
+    gone = records.erased_keys(directory)
+    store = EvidenceStore(directory)
+    said = []
+    for entry in entries:
+        what = f"A payload ({entry.get('media')}, {entry.get('bytes')} bytes) was kept"
+        keyid = str(entry.get("keyid"))
+        state = _state(store, str(entry.get("c")), erased=keyid in gone)
+        if keyid in gone:
+            said.append(f"{what} and erased by record {gone[keyid]}.")
+        elif state is State.OK:
+            said.append(f"{what}; `sphragis evidence show --seq {record['seq']}` opens it.")
+        else:
+            said.append(
+                f"{what}; its file {'is missing' if state is State.MISSING else 'changed'}."
+            )
+    return said
 
 
 class State(StrEnum):

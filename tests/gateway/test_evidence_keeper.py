@@ -1,0 +1,223 @@
+"""What the gateway keeps of a call, as its policy says, without a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway import evidence as keeping
+from gateway.evidence import NOTHING, OTHER_MEDIA, Evidence, EvidenceUnavailable, KeptNow, Owner
+from gateway.redaction.policy import PolicyError, parse_policy
+from shared.evidence.errors import EvidenceError
+from shared.evidence.retention import DAY_US, Retention
+from shared.evidence.rules import EvidenceRules, Keep, Subject
+from shared.evidence.stores import Stores, stores_in
+
+DAY = 20_000
+OWNER = Owner("a" * 64, "b" * 64)
+BOTH = EvidenceRules(keep=Keep.BOTH)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Stores:
+    return stores_in(
+        tmp_path / "log", tmp_path / "keys", b"t" * 32, clock=lambda: (DAY * DAY_US + 1) / 1e6
+    )
+
+
+@pytest.fixture
+async def keeper(stores: Stores, tmp_path: Path) -> AsyncIterator[Evidence]:
+    (tmp_path / "log").mkdir()
+    made = Evidence(BOTH, stores)
+    made.open()
+    yield made
+    await made.close()
+    stores.close()
+
+
+async def answered(keeper: Evidence, pieces: list[bytes], media: str = "text/plain") -> KeptNow:
+    collector = keeper.collector()
+    assert collector is not None
+    for piece in pieces:
+        collector.add(piece)
+    told: asyncio.Future[KeptNow] = asyncio.get_running_loop().create_future()
+    keeper.answer("call", OWNER, collector, media, told.set_result)
+    return await told
+
+
+async def test_a_request_and_its_answer_open_again_under_one_key(
+    keeper: Evidence, stores: Stores
+) -> None:
+    kept = await keeper.request("call", OWNER, b"sent", "application/json; charset=utf-8", 3)
+    answer = await answered(keeper, [b"re", b"ceived"])
+    (sent,), (received,) = kept.entries, answer.entries
+    assert (sent["media"], sent["bytes"], sent["redactions"]) == ("application/json", 4, 3)
+    assert sent["keyid"] == received["keyid"]
+    assert stores.store.read({"id": "call", "type": "request"}, sent) == b"sent"
+    assert stores.store.read({"id": "call", "type": "outcome"}, received) == b"received"
+    with pytest.raises(EvidenceError):
+        stores.store.read({"id": "call", "type": "outcome"}, sent)
+    assert keeper.waiting == 0
+    assert kept.fields() == {"evidence": [sent]}
+    assert kept.ext() == {}
+
+
+async def test_a_class_is_named_with_its_end(stores: Stores, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    keeper = Evidence(replace(BOTH, retention=Retention("ai-act", 200)), stores)
+    keeper.open()
+    kept = await keeper.request("call", OWNER, b"x", "text/plain", 0)
+    end = (DAY + 1 + 200) * DAY_US
+    assert kept.fields()["retention"] == {"class": "ai-act", "until": end}
+    assert [item.until for item in stores.keys.all()] == [end]
+    await keeper.close()
+    stores.close()
+
+
+async def test_an_answer_too_large_is_dropped_and_named(keeper: Evidence) -> None:
+    kept = await answered(keeper, [b"x" * 3_000_000, b"x" * 3_000_000, b"more"])
+    assert (kept.entries, kept.ext()) == ((), {"evidence_left_out": "size"})
+    assert keeper.waiting == 0
+    assert await answered(keeper, []) is NOTHING
+
+
+async def test_memory_is_bounded_over_all_answers(
+    keeper: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "MAX_WAITING", 100)
+    one, two = keeper.collector(), keeper.collector()
+    assert one is not None
+    assert two is not None
+    one.add(b"x" * 90)
+    two.add(b"x" * 20)
+    assert two.left_out == "memory"
+    assert keeper.waiting == 90
+    keeper.waiting += 50
+    with pytest.raises(EvidenceUnavailable) as wrong:
+        await keeper.request("call", OWNER, b"x", "text/plain", 0)
+    assert wrong.value.passing
+    keeper.waiting -= 50
+    one.release()
+    one.release()
+    assert keeper.waiting == 0
+
+
+async def test_a_media_type_that_is_none_is_not_repeated(keeper: Evidence) -> None:
+    for media in ("jane@corp.example", "text/" + "x" * 99, "", "text/<b>"):
+        kept = await keeper.request("call", OWNER, b"x", media, 0)
+        assert kept.entries[0]["media"] == OTHER_MEDIA
+
+
+async def test_what_cannot_be_kept_is_refused_or_named(stores: Stores, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "evidence").write_text("in the way")
+    keeper = Evidence(BOTH, stores)
+    keeper.open()
+    with pytest.raises(EvidenceUnavailable, match="cannot be kept") as wrong:
+        await keeper.request("call", OWNER, b"sent", "text/plain", 0)
+    assert not wrong.value.passing
+    assert (await answered(keeper, [b"x"])).left_out == "failed"
+    await keeper.close()
+    lenient = Evidence(replace(BOTH, required=False), stores)
+    lenient.open()
+    assert (await lenient.request("call", OWNER, b"x", "text/plain", 0)).left_out == "failed"
+    await lenient.close()
+    stores.close()
+
+
+async def test_off_means_nothing_is_opened_or_made(stores: Stores, tmp_path: Path) -> None:
+    keeper = Evidence(EvidenceRules(), stores)
+    keeper.open()
+    assert await keeper.request("call", OWNER, b"x", "text/plain", 0) is NOTHING
+    assert keeper.collector() is None
+    assert keeper.owner_of("ops", "run", {"session-id": "s"}) == Owner()
+    told: list[KeptNow] = []
+    keeper.answer("call", OWNER, None, "text/plain", told.append)
+    assert told == [NOTHING]
+    await keeper.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_owner_is_a_keyed_hash_of_what_the_policy_names(stores: Stores) -> None:
+    headers = {"session-id": "s", "x-user": " jane "}
+
+    def of(subject: Subject, role: str = "ops", **given: str) -> Owner:
+        rules = replace(BOTH, subject=subject, header="x-user")
+        return Evidence(rules, stores).owner_of(role, "run7", given or headers)
+
+    assert of(Subject.ROLE) == Owner(stores.subject_c("ops"), stores.session_c("s"))
+    assert of(Subject.SESSION).subject_c == stores.subject_c("s")
+    assert of(Subject.HEADER).subject_c == stores.subject_c("jane")
+    assert of(Subject.HEADER, other="x") == Owner(stores.subject_c("ops"), stores.session_c("run7"))
+    assert of(Subject.ROLE, role="").subject_c == stores.subject_c("-")
+    assert stores.subject_c("s") != stores.session_c("s")
+
+
+# -- the policy's table ----------------------------------------------------------------------------
+
+
+def rules(table: str) -> EvidenceRules:
+    text = f'id = "t"\nversion = "1"\n[evidence]\n{table}'
+    return parse_policy(text, source="p.toml", directory=None).evidence
+
+
+def test_a_policy_without_the_table_keeps_nothing() -> None:
+    assert parse_policy('id = "t"\nversion = "1"', source="p", directory=None).evidence.is_on is (
+        False
+    )
+    assert not rules("").is_on
+
+
+def test_the_table_is_read() -> None:
+    found = rules(
+        'keep = "both"\nsubject = "header:X-User-Id"\nmax_bytes = 10\nmedia = ["text/*"]\n'
+        'required = false\nretention = { class = "sec-17a-4", days = 2200 }'
+    )
+    assert found == EvidenceRules(
+        Keep.BOTH,
+        Subject.HEADER,
+        "x-user-id",
+        Retention("sec-17a-4", 2200),
+        10,
+        ("text/*",),
+        False,
+    )
+    assert found.takes("text/plain")
+    assert not found.takes("application/json")
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ("kepp = 1", "unknown key 'evidence.kepp'"),
+        ('keep = "all"', "evidence.keep is 'all'"),
+        ("keep = true", "evidence.keep is 'True'"),
+        ('subject = "user"', "evidence.subject must be"),
+        ('subject = "header:"', "evidence.subject must be"),
+        ('subject = "header:authorization"', "no credential"),
+        ("subject = 1", "evidence.subject must be"),
+        ("max_bytes = 0", "evidence.max_bytes"),
+        ("max_bytes = true", "evidence.max_bytes"),
+        ("max_bytes = 1000000000", "evidence.max_bytes"),
+        ("media = []", "evidence.media"),
+        ('media = ["json"]', "evidence.media"),
+        ('required = "yes"', "evidence.required"),
+        ("retention = 3", "evidence.retention must be a table"),
+        ("retention = { days = 3 }", "evidence.retention.class"),
+        ('retention = { class = "A B", days = 3 }', "evidence.retention.class"),
+        ('retention = { class = "own" }', "evidence.retention.days"),
+        ('retention = { class = "own", days = 0 }', "evidence.retention.days"),
+        ('retention = { class = "own", days = 3, weeks = 1 }', "evidence.retention.weeks"),
+        ('retention = { class = "ai-act", days = 100 }', "asks for at least 184"),
+        ('retention = { class = "sec-17a-4", days = 365 }', "asks for at least 1096"),
+    ],
+)
+def test_a_table_that_cannot_be_kept_is_one_sentence(table: str, named: str) -> None:
+    with pytest.raises(PolicyError, match=r"p\.toml") as wrong:
+        rules(table)
+    assert named in str(wrong.value)
+    assert str(wrong.value).endswith(".")
