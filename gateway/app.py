@@ -157,6 +157,7 @@ class Gateway:
             lasting={
                 "ledger": self._check_ledger,
                 "vault": self._check_vault,
+                "anchors": self.anchors.alarm,
             },
         )
 
