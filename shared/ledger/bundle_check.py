@@ -34,6 +34,7 @@ from shared.ledger.checkpoint import (
     split_note,
 )
 from shared.ledger.errors import LedgerError, NoteRefused
+from shared.ledger.key_chain import rotation
 from shared.ledger.merkle import leaf_hash
 from shared.ledger.proofs import ProofRefused, parse_tlog_proof
 from shared.ledger.record import LineRefused, parse
@@ -297,15 +298,9 @@ def _rotation(log: _Log, line: bytes | None) -> tuple[VerifierKey, VerifierKey] 
     if line is None or b'"type":"key_rotate"' not in line:
         return None
     try:
-        record = parse(line)
-        old, new = parse_vkey(record["ext"]["old"]), parse_vkey(record["ext"]["new"])
-        note = record["ext"]["note"]
-        texts = {open_note(note, [old]), open_note(note, [new])}
-    except (LineRefused, NoteRefused, KeyError, TypeError, AttributeError):
+        return rotation(parse(line), log.origin)
+    except LineRefused:
         return None
-    expected = f"{log.origin}/key-rotate\n{record['seq']}\n{new.vkey()}\n"
-    same_name = old.name == new.name == log.origin
-    return (old, new) if same_name and texts == {expected} else None
 
 
 def _check_checkpoint(log: _Log) -> None:

@@ -136,6 +136,12 @@ def _receipts(text: str) -> list[Claim]:
     return [_receipt(line) for line in content.split("\n") if line.strip()]
 
 
+def run_receipts(outside: Outside) -> list[str]:
+    """Return the run receipts among the receipts. Raises EvidenceRefused."""
+    files = [text for text in outside.receipts if text.count(";") != 4]
+    return [content for text in files if is_run_receipt(content := _read(Path(text)))]
+
+
 def _run_receipt(note: str) -> Claim:
     """A run receipt as evidence of its size and root; `run_receipt` counts its records."""
     name, _, content = split_note(note)[0].partition("\n")

@@ -9,6 +9,7 @@ the programs' `receipt` and `verify` commands.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -243,6 +244,17 @@ def check_run_receipt(receipt: RunReceipt, prover: Prover) -> list[Finding]:
         return [Finding("receipt_mismatch", None, sentence)]
     records = _records_of(prover.archive, receipt.run, receipt.size)
     return compare(receipt, records)
+
+
+def recount(directory: Path, note: str, keys: Sequence[VerifierKey]) -> list[Finding]:
+    """Return what does not fit between the log in `directory` and `note`, if that is a run receipt
+    by one of `keys`; what else is wrong with the note or the log is not said here."""
+    if is_run_receipt(note):
+        with contextlib.suppress(LedgerError):
+            _, receipt = open_run_receipt(note, keys)
+            with Prover(directory) as prover:
+                return check_run_receipt(receipt, prover)
+    return []
 
 
 def compare(receipt: RunReceipt, records: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Finding]:

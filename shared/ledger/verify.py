@@ -27,7 +27,7 @@ from shared.ledger.checkpoint import (
     parse_checkpoint_line,
     parse_vkey,
 )
-from shared.ledger.claims import EvidenceRefused, Outside, collect, judge
+from shared.ledger.claims import EvidenceRefused, Outside, collect, judge, run_receipts
 from shared.ledger.errors import NoteRefused
 from shared.ledger.inspection import (
     Inspection,
@@ -38,6 +38,7 @@ from shared.ledger.inspection import (
     small_text,
     vkey_or_none,
 )
+from shared.ledger.run_receipt import recount
 from shared.ledger.segment import (
     HEAD,
     LOCK,
@@ -87,7 +88,10 @@ def verify_path(
         return _usage("bad_evidence", "A log id is the 64 hex digits of the hash of record 0.")
     try:
         if path.is_file() and is_bundle(path):
-            return verify_bundle(path, vkeys=texts, witnesses=outside.witnesses)
+            receipts = run_receipts(outside)
+            return verify_bundle(
+                path, vkeys=texts, witnesses=outside.witnesses, run_receipts=receipts
+            )
         source = _find(path)
         if isinstance(source, Verdict):
             return source
@@ -296,6 +300,10 @@ def _verify(
     walker = inspection.walker
     for claim in claims:
         judge(claim, walker, source.findings)
+        if source.directory is not None:
+            keys = walker.chain.at(claim.checkpoint.size)
+            for found in recount(source.directory, claim.note, keys):
+                source.findings.add(found.code, found.seq, found.sentence, found.means)
     _check_identity(source, walker, given, log_id)
     return _verdict(source, walker)
 

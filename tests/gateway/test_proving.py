@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 from synthetic_log import SIGNER, SyntheticLog, task_records
 
@@ -12,7 +13,7 @@ from shared.ledger import Ledger, Status
 from shared.ledger.bundle import verify_bundle
 from shared.ledger.checkpoint import parse_vkey
 from shared.ledger.proofs import Prover
-from shared.ledger.run_receipt import check_run_receipt, open_run_receipt
+from shared.ledger.run_receipt import check_run_receipt, make_run_receipt, open_run_receipt
 from shared.ledger.tiles import tile_path
 
 
@@ -112,6 +113,25 @@ def test_damaged_tiles_are_told_and_made_anew(
     assert tile.read_bytes() == good
 
 
+def test_a_receipt_that_counts_wrongly_is_named_by_verify(
+    log: SyntheticLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Prover(log.directory) as prover:
+        note = make_run_receipt(prover, "run-T3", SIGNER, made=1)
+    assert '"request":3' in note
+    text = note.partition("\n\n")[0].replace('"request":3', '"request":4') + "\n"
+    (tmp_path / "good").write_text(note)
+    (tmp_path / "wrong").write_text(SIGNER.sign(text))
+    assert cli.run(["proof", "--session", "run-T3"]) == 0
+    for path in (str(log.directory), "bundle.zip"):
+        for name in ("good", "wrong"):
+            capsys.readouterr()
+            arguments = ["verify", path, "--json", "--receipt", name]
+            cli.run([*arguments, "--vkey", SIGNER.key.vkey()])
+            found = orjson.loads(capsys.readouterr().out)["findings"]
+            assert ("receipt_mismatch" in {each["code"] for each in found}) is (name == "wrong")
+
+
 def test_a_receipt_of_a_session_beside_the_writer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,5 +149,14 @@ def test_a_receipt_of_a_session_beside_the_writer(
         file = tmp_path / "receipt"
         assert cli.run(["receipt", "--session", "s1", "-o", str(file), *where]) == 0
         assert file.read_text().startswith("audit.example.org/test/run-receipt\n")
+        for again in (str(home), "s1.zip"):
+            if again == "s1.zip":
+                assert (
+                    cli.run(["proof", "--session", "s1", "--ledger", str(home), "-o", again]) == 0
+                )
+            capsys.readouterr()
+            cli.run(["verify", again, "--json", "--receipt", str(file), "--vkey", ledger.vkey])
+            codes = {found["code"] for found in orjson.loads(capsys.readouterr().out)["findings"]}
+            assert "receipt_mismatch" not in codes
         for wrong in (["--session", "s2", *where], ["--session", "s1", *where[:2]]):
             assert cli.run(["receipt", *wrong]) == 1
