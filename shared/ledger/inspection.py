@@ -132,8 +132,10 @@ class Inspection:
             last = each is segments[-1]
             self._begin(each.path)
             self._follow(each)
-            head = (self._source.head, self._source.head_note) if last else ()
-            self.walker.finish(*head)
+            if last and self._head_is_signed():
+                self.walker.finish(self._source.head, self._source.head_note)
+            else:
+                self.walker.finish()
             self._end(each, last=last)
         self._conclude()
 
@@ -291,13 +293,20 @@ class Inspection:
                 sentence = f"The text that record {seq} names was changed."
                 self._findings.add("text_changed", seq, sentence)
 
+    def _head_is_signed(self) -> bool:
+        head = self._source.head
+        try:
+            return head is not None and bool(
+                open_note(self._source.head_note, self.chain.at(head.size))
+            )
+        except NoteRefused:
+            return False
+
     def _check_head(self) -> None:
         head, findings, walker = self._source.head, self._findings, self.walker
         if head is None:
             return
-        try:
-            open_note(self._source.head_note, self.chain.at(head.size))
-        except NoteRefused:
+        if not self._head_is_signed():
             sentence = f"{HEAD} was changed: its signature is not by the log's key."
             findings.add("head_changed", None, sentence)
             return

@@ -22,7 +22,7 @@ except Exception:  # not installed, or broken: then it is not used
     FastKey = None
 
 EXIT = {"ok": 0, "tampered": 1, "incomplete": 2, "usage": 3}
-WRONG_CALL = set("bad_vkey bad_evidence not_a_ledger not_a_bundle unreadable unknown_schema".split())
+WRONG_CALL = set("bad_vkey bad_evidence no_such_path not_a_ledger not_a_bundle unreadable unknown_schema".split())
 MISSING = set("""checkpoint_missing empty file_missing head_missing key_missing log_id_unknown
  log_json_missing proof_missing records_lost request_unanswered seal_missing segment_missing
  stamp_unchecked text_missing time_contradicted torn_tail unsigned_tail""".split())
@@ -464,8 +464,16 @@ class Log:
         if size in self.watch:
             self.seen.setdefault(size, (root, None, None))
 
-def walk(log, path, end, head):
-    """Follow one segment file up to `end`; return its hash. `head` may sign the end as well."""
+def head_of(log, note):
+    """The checkpoint in HEAD if the log signed it."""
+    try:
+        head = parse_checkpoint(note)
+        return head if signed_by(note, log.keys_at(head[1]), every=False) else None
+    except Bad:
+        return None
+
+def walk(log, path, end, head_note):
+    """Follow one segment file up to `end`; return its hash. HEAD may sign the end as well."""
     digest, group, rest = sha256(), [], b""
     with open(path, "rb") as file:
         while end > 0:
@@ -484,7 +492,7 @@ def walk(log, path, end, head):
     if rest:
         torn = not rest.startswith(CP) or log.checkpoint(rest) or log.pending
         log.say("torn_tail" if torn else "line_break_removed", log.size)
-    last = max(log.size - 1, 0)
+    last, head = max(log.size - 1, 0), head_of(log, head_note)
     if log.suspect:
         log.say("record_changed", last)
     elif log.pending and head and head[1] == log.size and log.peaks is not None:
@@ -698,7 +706,7 @@ def verify_directory(folder, args, report):
                     resume(log, seal)
                     previous = gaps[-1][2] = sha256(note.encode()).hexdigest()
         sealed = name[:20] + ".seal" in seals
-        file_hash = walk(log, path, path.stat().st_size, head if last else None)
+        file_hash = walk(log, path, path.stat().st_size, head_note if last else "")
         try:  # the last checkpoint of a segment is a published one
             signed_by(log.note, log.keys_at(log.signed)) if log.note else None
         except Bad:
@@ -726,15 +734,13 @@ def conclude(log, head, head_note, gaps, folder, args):
     for start, end, digest in gaps:
         pruned = [p for p in rules.pruned if p.get("size") == end and p.get("seal_sha256") == digest]
         note("pruned", end) if start == 0 and digest and pruned else say("segment_missing", start)
-    try:
-        signed_by(head_note, log.keys_at(head[1]), every=False) if head else None
-        root = log.seen.get(head[1], (None,))[0] if head else None
-        if head and head[1] > log.size:
-            say("records_removed", log.size)
-        elif head and (root and root != head[2] or not root and not log.report.found):
-            say("head_mismatch", head[1] - 1)
-    except Bad:
+    root = log.seen.get(head[1], (None,))[0] if head else None
+    if head and not head_of(log, head_note):
         say("head_changed")
+    elif head and head[1] > log.size:
+        say("records_removed", log.size)
+    elif head and (root and root != head[2] or not root and not log.report.found):
+        say("head_mismatch", head[1] - 1)
     if log.size > log.signed:
         say("unsigned_tail", log.signed)
     if log.size == 0:
@@ -872,7 +878,7 @@ def main(arguments=None):
         elif path.is_file():
             verify_bundle(path, args, report)
         else:
-            report.say("not_a_ledger", None, path)
+            report.say("not_a_ledger" if path.exists() else "no_such_path", None, path)
     except Bad as error:
         report.say("bad_vkey", None, error)
     except OSError as error:
