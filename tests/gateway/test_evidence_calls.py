@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
+import http.client
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,8 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_harness import Gateway, Provider, encodings, running
+from aiohttp import web
+from gateway_harness import (
+    Gateway,
+    Provider,
+    Seen,
+    answer_by_rule,
+    begin_stream,
+    encodings,
+    running,
+)
 
+from gateway.offline import message_events, plan_answer
 from shared.evidence.keys import KeyStore
 from shared.evidence.sealing import DataKey
 from shared.keyfile import KeySource
@@ -305,6 +320,75 @@ def test_a_changed_or_lost_file_is_found(provider: Provider, tmp_path: Path) -> 
     changed = sphragis(gateway, "evidence", "check", "--json")
     assert changed.returncode == 1
     assert json.loads(changed.stdout)["states"] == {"missing": 1, "changed": 1}
+
+
+def test_no_record_ever_names_what_is_not_there(provider: Provider, tmp_path: Path) -> None:
+    """kill -9 under load: the payload is durable before the record, so a check finds all."""
+    home = tmp_path / "home"
+    policy = policy_file(tmp_path, 'keep = "both"')
+    gateway = Gateway(home, provider.url, policy_file=policy)
+    for number in range(3):
+        gateway.start()
+        ended = threading.Event()
+
+        def work(ended: threading.Event = ended) -> None:
+            while not ended.is_set():
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    call(gateway, MARK, stream=True)
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        time.sleep(0.7 + 0.3 * number)
+        gateway.kill()
+        ended.set()
+        for worker in workers:
+            worker.join()
+    assert len(evidence_of(gateway, "request")) > 10
+    assert sphragis(gateway, "evidence", "check").returncode == 0
+    with running(home, provider.url, policy_file=policy) as again:
+        assert call(again, MARK) == 200
+        request = evidence_of(again, "request")[-1]
+        again.outcome_of(request["seq"])
+        states = said(sphragis(again, "evidence", "check", "--json"))["states"]
+        assert set(states) == {"ok"}
+
+
+def test_an_answer_that_is_broken_off_is_kept_as_far_as_it_came(
+    provider: Provider, tmp_path: Path
+) -> None:
+    async def endless(request: web.Request, seen: Seen) -> web.StreamResponse:
+        response = await begin_stream(request)
+        for event in message_events(plan_answer(seen.document), "msg_1"):
+            await response.write(event)
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(60)
+        return response
+
+    home = tmp_path / "home"
+    policy = policy_file(tmp_path, 'keep = "both"')
+    with running(home, provider.url, policy_file=policy) as gateway:
+        provider.script = endless
+        try:
+            caller = threading.Thread(target=_quietly, args=(gateway, "count to ten"))
+            caller.start()
+            time.sleep(1.0)
+            gateway.stop()
+            caller.join()
+        finally:
+            provider.script = answer_by_rule
+        request = evidence_of(gateway, "request")[0]
+        outcome = gateway.outcome_of(request["seq"])
+    assert outcome["outcome"]["status"] in {"stopped", "client_abort", "cut"}
+    assert outcome["evidence"][0]["bytes"] == outcome["ext"]["bytes"] > 0
+    stop = next(r for r in gateway.records() if r["type"] == "stop")
+    assert stop["seq"] > outcome["seq"]
+    assert sphragis(gateway, "evidence", "check").returncode == 0
+
+
+def _quietly(gateway: Gateway, text: str) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        call(gateway, text, stream=True)
 
 
 def test_the_vaults_verbs_leave_a_record_too(provider: Provider, tmp_path: Path) -> None:
