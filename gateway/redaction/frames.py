@@ -1,8 +1,8 @@
 """Messages between the gateway and its scanning workers: a JSON head and raw bytes, both counted.
 
 No pickle, so that neither side can be made to run what the other sends. `Channel` is the gateway's
-side, on its event loop: it never blocks, and a large body is received into one buffer. `send` and
-`receive` are the worker's side and block.
+side, on its event loop: it never blocks, and a large body is received into one buffer. `Frames` is
+the worker's side and blocks.
 """
 
 from __future__ import annotations
@@ -108,38 +108,66 @@ class Channel(asyncio.BufferedProtocol):
         self._at = have - begin
 
 
-def send(sock: socket.socket, head: dict[str, Any], body: bytes = b"") -> None:
-    """Send one message. Raises FramesEnded."""
-    encoded = orjson.dumps(head)
-    try:
-        sock.sendall(_COUNTS.pack(len(encoded), len(body)) + encoded)
-        if body:
-            sock.sendall(body)
-    except OSError as error:
-        raise FramesEnded from error
+class Frames:
+    """The worker's side of one connection: blocks, and takes all that has come with one call."""
 
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._buffer = bytearray(_SMALL)
+        #: Where in the buffer the next message begins, and where what has come ends.
+        self._at = self._end = 0
 
-def receive(sock: socket.socket) -> tuple[dict[str, Any], bytes]:
-    """Wait for one message. Raises FramesEnded; TimeoutError where the socket has a timeout."""
-    head_size, body_size = _COUNTS.unpack(_exactly(sock, _COUNTS.size))
-    if head_size > _MAX_HEAD or body_size > _MAX_BODY:
-        raise FramesEnded
-    head = orjson.loads(_exactly(sock, head_size))
-    return head, bytes(_exactly(sock, body_size)) if body_size else b""
-
-
-def _exactly(sock: socket.socket, size: int) -> bytearray:
-    data = bytearray(size)
-    view = memoryview(data)
-    at = 0
-    while at < size:
+    def send(self, head: dict[str, Any], body: bytes = b"") -> None:
+        """Send one message. Raises FramesEnded."""
+        encoded = orjson.dumps(head)
+        start = _COUNTS.pack(len(encoded), len(body)) + encoded
         try:
-            got = sock.recv_into(view[at:])
+            if len(body) < _SMALL:
+                self._sock.sendall(start + body)
+            else:
+                self._sock.sendall(start)
+                self._sock.sendall(body)
+        except OSError as error:
+            raise FramesEnded from error
+
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        """Wait for one message. Raises FramesEnded; TimeoutError where the socket has a timeout."""
+        while self._end - self._at < _COUNTS.size:
+            self._more()
+        head_size, body_size = _COUNTS.unpack_from(self._buffer, self._at)
+        if head_size > _MAX_HEAD or body_size > _MAX_BODY:
+            raise FramesEnded
+        self._at += _COUNTS.size
+        head = orjson.loads(self._take(head_size))
+        return head, self._take(body_size)
+
+    def _take(self, size: int) -> bytes:
+        have = min(size, self._end - self._at)
+        first = bytes(memoryview(self._buffer)[self._at : self._at + have])
+        self._at += have
+        if have == size:
+            return first
+        whole = bytearray(size)
+        whole[:have] = first
+        view = memoryview(whole)
+        while have < size:
+            have += self._read_into(view[have:])
+        return bytes(whole)
+
+    def _more(self) -> None:
+        """Read on behind what is left, which is moved to the front."""
+        left = self._end - self._at
+        self._buffer[:left] = self._buffer[self._at : self._end]
+        self._at, self._end = 0, left
+        self._end += self._read_into(memoryview(self._buffer)[left:])
+
+    def _read_into(self, view: memoryview) -> int:
+        try:
+            got = self._sock.recv_into(view)
         except TimeoutError:
             raise
         except OSError as error:
             raise FramesEnded from error
         if not got:
             raise FramesEnded
-        at += got
-    return data
+        return got

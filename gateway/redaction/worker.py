@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.redaction.frames import FramesEnded, receive, send
+from gateway.redaction.frames import Frames, FramesEnded
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.no_network import forbid_network
 from gateway.redaction.policy import parse_policy
@@ -40,15 +40,16 @@ def main(descriptor: int, parent: int) -> None:
     forbid_network()
     os.nice(_NICE)
     with socket.socket(fileno=descriptor) as sock, contextlib.suppress(FramesEnded):
-        scanner = _start(sock)
+        frames = Frames(sock)
+        scanner = _start(frames)
         while scanner is not None:
-            head, body = receive(sock)
-            send(sock, *_answer(scanner, head, body))
+            head, body = frames.receive()
+            frames.send(*_answer(scanner, head, body))
 
 
-def _start(sock: socket.socket) -> Scanner | None:
+def _start(frames: Frames) -> Scanner | None:
     """Build the scanner from the first message; say whether it worked."""
-    head, _ = receive(sock)
+    head, _ = frames.receive()
     try:
         policy = parse_policy(
             head["policy"],
@@ -63,13 +64,13 @@ def _start(sock: socket.socket) -> Scanner | None:
     except Exception as error:
         # The text of our own errors is made for people; others may quote anything.
         told = str(error) if type(error).__module__.startswith("gateway.") else type(error).__name__
-        send(sock, {"failed": told})
+        frames.send({"failed": told})
         return None
     # What is there now stays: the collector need not look at it again, after each large body.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
-    send(sock, {"ready": True})
+    frames.send({"ready": True})
     return scanner
 
 

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.redaction.frames import Channel, receive, send
+from gateway.redaction.frames import Channel, Frames, FramesEnded
 
 SIZES = st.sampled_from((0, 1, 11, 12, 500, 65_523, 65_524, 65_536, 70_000, 200_001))
 
@@ -83,7 +84,7 @@ def test_both_sides_of_the_border_understand_each_other() -> None:
     ours, theirs = socket.socketpair()
     body = bytes(range(256)) * 1000
     with ours, theirs:
-        writer = threading.Thread(target=send, args=(theirs, {"a": "é"}, body))
+        writer = threading.Thread(target=Frames(theirs).send, args=({"a": "é"}, body))
         writer.start()
         channel, wire, got = connected()
         while not got:
@@ -92,4 +93,39 @@ def test_both_sides_of_the_border_understand_each_other() -> None:
         assert got == [('{"a":"é"}'.encode(), body)]
         channel.send({"b": 1}, body[:10])
         ours.sendall(wire.written)
-        assert receive(theirs) == ({"b": 1}, body[:10])
+        assert Frames(theirs).receive() == ({"b": 1}, body[:10])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=5),
+    st.lists(st.sampled_from((7, 12, 4096, 65_536, 1 << 20)), min_size=1, max_size=4),
+)
+def test_the_worker_reads_messages_however_they_are_cut(
+    sizes: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    sender, wire, _ = connected()
+    sent = []
+    for number, (head, body) in enumerate(sizes):
+        message = {"n": number, "x": "h" * head}, bytes([number]) * body
+        sender.send(*message)
+        sent.append(message)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        frames = Frames(theirs)
+
+        def write() -> None:
+            at = number = 0
+            while at < len(wire.written):
+                ours.sendall(wire.written[at : at + cuts[number % len(cuts)]])
+                at += cuts[number % len(cuts)]
+                number += 1
+            ours.close()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        got = [frames.receive() for _ in sent]
+        writer.join()
+        assert got == sent
+        with pytest.raises(FramesEnded):
+            frames.receive()

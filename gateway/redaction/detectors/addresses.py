@@ -303,19 +303,20 @@ class AddressRule(Rule):
 def _by_place(source: Source) -> Iterator[Span]:
     """Addresses told by the code of their place."""
     text = source.text
+    known: dict[tuple[int, str], tuple[int, int, str] | None] = {}
     for hint in _PLACE_HINT.finditer(text) if source.may_hold(b"00 ") else ():
-        code = _CODE_AHEAD.search(text, max(0, hint.start() - _CODE_REACH), hint.end())
-        if code is None:
-            continue
-        if _HOUSE_AHEAD.search(text, max(0, code.start() - _HOUSE_REACH), code.start()) is None:
-            continue
-        if text[hint.end() + 1].islower():
-            yield from _in_small(text, code)
-            continue
-        place = _PLACE_AHEAD.match(text, hint.end())
-        street = None if place is None else _street_before_place(text, code, place.end())
-        if place is not None and street is not None:
-            yield Span(street, place.end(), "ADDRESS", 0.75, "street-place")
+        at = hint.end()
+        window = text[max(0, at - _SEEN_BEFORE) : at + _SEEN_BEHIND]  # lines repeat
+        key = min(at, _SEEN_BEFORE), window
+        if key not in known or window[-1] in " \t":  # blanks may go on for any length
+            if len(known) > _MOST_SEEN:
+                known.clear()
+            span = next(_at_code(text, hint), None)
+            known[key] = None if span is None else (span.start - at, span.end - at, span.rule)
+        found = known[key]
+        if found is not None:
+            score = 0.7 if found[2] == _SMALL_PLACE else 0.75
+            yield Span(at + found[0], at + found[1], "ADDRESS", score, found[2])
     for match in _US_TAIL.finditer(text) if source.may_hold(b" 00000") else ():
         head = _before_us_tail(text, match)
         if head is not None and not _is_no_ones(text, head):
@@ -332,6 +333,29 @@ def _by_place(source: Source) -> Iterator[Span]:
         code = _UK_ALONE.search(text, max(0, match.start() - 4), match.end())
         if code is not None:
             yield Span(code.start(), code.end(), "ADDRESS", 0.7, "uk-postcode")
+
+
+#: What is looked at around the end of a code: a street before it, a place behind it.
+_SEEN_BEFORE: Final = 100
+_SEEN_BEHIND: Final = 200
+_MOST_SEEN: Final = 4096
+_SMALL_PLACE: Final = "street-small"
+
+
+def _at_code(text: str, hint: re.Match[str]) -> Iterator[Span]:
+    """The street and the place around a code that ends with `hint`, if there are any."""
+    code = _CODE_AHEAD.search(text, max(0, hint.start() - _CODE_REACH), hint.end())
+    if code is None:
+        return
+    if _HOUSE_AHEAD.search(text, max(0, code.start() - _HOUSE_REACH), code.start()) is None:
+        return
+    if text[hint.end() + 1].islower():
+        yield from _in_small(text, code)
+        return
+    place = _PLACE_AHEAD.match(text, hint.end())
+    street = None if place is None else _street_before_place(text, code, place.end())
+    if place is not None and street is not None:
+        yield Span(street, place.end(), "ADDRESS", 0.75, "street-place")
 
 
 #: A code and its place behind a number tell of a street without any word for one:
@@ -457,7 +481,7 @@ def _in_small(text: str, code: re.Match[str]) -> Iterator[Span]:
     if place is not None and street is not None and _LOWER_WORD.search(street.group()):
         lead = _SMALL_LEAD.match(text, street.start())
         start = street.start() if lead is None else lead.end()
-        yield Span(start, place.end(), "ADDRESS", 0.7, "street-small")
+        yield Span(start, place.end(), "ADDRESS", 0.7, _SMALL_PLACE)
 
 
 _LOWER_STREET: Final = re.compile(

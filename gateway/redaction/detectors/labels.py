@@ -306,6 +306,9 @@ def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
     lists = _lists(text) if labels else []
     while index < len(labels):
         label = labels[index]
+        if label.start < done:  # a row of a table that was read
+            index += 1
+            continue
         start = text.rfind("\n", 0, label.start) + 1
         end = text.find("\n", label.end)
         end = len(text) if end < 0 else end

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar, Final
 
@@ -519,6 +520,7 @@ def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
 
 def _mailed(text: str) -> Iterator[Span]:
     """`Name <address>`, `Name (address)`, `address (Name)`, `Name,address`."""
+    known: _Beside = {}
     at = text.find("@")
     while at >= 0:
         floor = max(0, at - _LOCAL_MOST)
@@ -526,14 +528,34 @@ def _mailed(text: str) -> Iterator[Span]:
         start = before.end() if before is not None else floor
         domain = _DOMAIN.match(text, at)
         if start < at and domain is not None:
-            yield from _beside_address(text, start, domain.end())
+            yield from _beside_once(text, start, domain.end(), known)
         at = text.find("@", at + 1)
     if HIDDEN in text:
         for replaced in _REPLACED.finditer(text):
-            yield from _beside_address(text, replaced.start() + 1, replaced.end() - 1)
+            yield from _beside_once(text, replaced.start() + 1, replaced.end() - 1, known)
 
 
 _LOCAL_MOST: Final = 64
+#: All that is looked at around an address.
+_SEEN_AROUND: Final = 128
+_MOST_SEEN: Final = 4096
+#: What was found around an address, counted from it, for the text there: lines repeat.
+_Beside = dict[tuple[int, int, str], tuple[Span, ...]]
+
+
+def _beside_once(text: str, start: int, end: int, known: _Beside) -> Iterator[Span]:
+    floor = max(0, start - _SEEN_AROUND)
+    key = start - floor, end - start, text[floor : end + _SEEN_AROUND]
+    found = known.get(key)
+    if found is None:
+        if len(known) > _MOST_SEEN:
+            known.clear()
+        found = known[key] = tuple(
+            replace(span, start=span.start - start, end=span.end - start)
+            for span in _beside_address(text, start, end)
+        )
+    for span in found:
+        yield replace(span, start=span.start + start, end=span.end + start)
 
 
 def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:

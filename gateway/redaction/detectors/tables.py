@@ -52,6 +52,8 @@ _HEAD: Final = re.compile(
     r"[ ]*(?(sign)\|)[ ]*\r?"
 )
 _CELL_MORE: Final = 14
+_LINE_MOST: Final = 300
+_INSERT: Final = "insert into"
 _CELL_SIGNS: Final = ",;|\t"
 _CELL_SIGN: Final = re.compile(rf"[{_CELL_SIGNS}]")
 _SINGLE: Final = re.compile(r"\S+")
@@ -64,7 +66,7 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     text = source.text
     if "\n" not in text and "values" not in source.folded:
         return
-    heads: dict[int, bool] = {}
+    heads = _Heads(source)
     labels = [label for label in _LABELS.find(source) if _in_head(source, label, heads)]
     judged: dict[tuple[str, str], bool] = {}  # cells repeat
     for value, start, end in columns(text, labels):
@@ -76,24 +78,49 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
             yield Span(start, end, "SECRET", 0.8, "column")
 
 
-def _in_head(source: Source, label: Label, heads: dict[int, bool]) -> bool:
-    """`heads`: which lines, by their beginnings, are heads of tables."""
+class _Heads:
+    """Which lines of one text are heads of tables, and which names in them are those of columns:
+    lines repeat, and are known by their beginnings and by their texts."""
+
+    def __init__(self, source: Source) -> None:
+        #: Whether the rows of a statement may follow any names.
+        self.stated = _INSERT in source.folded
+        self.at: dict[int, bool] = {}
+        self._lines: dict[str, bool] = {}
+        self._names: dict[tuple[str, int, int], bool] = {}
+
+    def is_head(self, line: str) -> bool:
+        known = self._lines.get(line)
+        if known is None:
+            known = self._lines[line] = _HEAD.fullmatch(line) is not None
+        return known
+
+    def is_name(self, line: str, start: int, end: int) -> bool:
+        """Whether the cell around the name at `start` to `end` holds little more."""
+        key = line, start, end
+        known = self._names.get(key)
+        if known is None:
+            left = max(line.rfind(sign, 0, start) for sign in _CELL_SIGNS) + 1
+            following = _CELL_SIGN.search(line, start)
+            cell = line[left : following.start() if following else len(line)]
+            known = self._names[key] = len(cell.strip(" \"'`\r")) <= end - start + _CELL_MORE
+        return known
+
+
+def _in_head(source: Source, label: Label, heads: _Heads) -> bool:
     text = source.text
-    start = text.rfind("\n", max(0, label.start - 300), label.start) + 1
-    if source.folded.rfind("insert into", max(0, label.start - 300), label.start) >= 0:
+    start = text.rfind("\n", max(0, label.start - _LINE_MOST), label.start) + 1
+    if heads.stated and (
+        source.folded.rfind(_INSERT, max(0, label.start - _LINE_MOST), label.start) >= 0
+    ):
         return True
-    end = text.find("\n", label.end, label.end + 300)
-    if start not in heads:
-        heads[start] = end >= 0 and _HEAD.fullmatch(text, start, end) is not None
-    if not heads[start]:
+    end = text.find("\n", label.end, label.end + _LINE_MOST)
+    if start not in heads.at:
+        heads.at[start] = end >= 0 and heads.is_head(text[start:end])
+    if not heads.at[start]:
         return False
-    left = max(text.rfind(sign, start, label.start) for sign in _CELL_SIGNS) + 1
-    following = _CELL_SIGN.search(text, label.start, end)
-    cell = (
-        text[max(start, left) : label.start]
-        + (text[label.start : following.start() if following else end])
-    )
-    return len(cell.strip(" \"'`\r")) <= label.end - label.start + _CELL_MORE
+    floor = max(start, label.start - _LINE_MOST)  # a cell that begins before is no name's
+    return heads.is_name(text[floor:end], label.start - floor, label.end - floor)
 
 
 def _is_secret(cell: str, value: Value, judge: Judge) -> bool:
