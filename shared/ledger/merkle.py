@@ -28,6 +28,10 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return _sha256(b"\x01" + left + right).digest()
 
 
+#: Below this, going through all levels of the tree takes longer than leaf by leaf (measured).
+_FEW: Final = 10
+
+
 class Frontier:
     """The right edge of a growing tree: the roots of its perfect subtrees, largest first."""
 
@@ -55,7 +59,12 @@ class Frontier:
         self.size += 1
 
     def extend(self, leaves: Sequence[bytes]) -> None:
-        """Add leaf hashes in order, level by level: half the cost of one at a time."""
+        """Add leaf hashes in order; many of them level by level, at half the cost of one at a
+        time."""
+        if len(leaves) < _FEW:
+            for leaf in leaves:
+                self.append(leaf)
+            return
         peaks, level, bits = self._peaks, list(leaves), self.size
         self.size += len(level)
         grown: list[bytes] = []
@@ -86,7 +95,9 @@ class Frontier:
 
     def copy(self) -> Frontier:
         """Return an independent frontier of the same tree."""
-        return Frontier(self.size, self._peaks)
+        other = Frontier.__new__(Frontier)
+        other.size, other._peaks = self.size, self._peaks.copy()
+        return other
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
