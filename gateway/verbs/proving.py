@@ -106,7 +106,7 @@ def _prove_records(directories: Sequence[Path], selection: Selection, output: Pa
 
     made = make_bundle(directories, selection)
     write_bundle(output, made)
-    print(f"{output}: {made.records} records of {selection.words()}, {len(made.data)} bytes")
+    print(f"{output}: {made.records} records for {selection.words()}, {len(made.data)} bytes")
     for line in _remarks(made):
         print(f"note: {line}", file=sys.stderr)
 

@@ -34,7 +34,7 @@ def test_a_task_becomes_a_bundle(
 ) -> None:
     assert cli.run(["proof", "--task", "T3", "-o", "t3.zip"]) == 0
     output = capsys.readouterr()
-    assert output.out.startswith("t3.zip: 7 records of task T3, ")
+    assert output.out.startswith("t3.zip: 7 records for task T3, ")
     assert "nobody outside" in output.err
     verdict = verify_bundle(tmp_path / "t3.zip", vkeys=[SIGNER.key.vkey()])
     assert {finding.code for finding in verdict.findings} == {"policy_unknown"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import runpy
 import threading
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import orjson
 import pytest
 from synthetic_log import ORIGIN, SIGNER, SyntheticLog, task_records
 
+import shared.ledger as ledger_package
 from shared.ledger import Ledger, Status
 from shared.ledger.bundle import (
     MANIFEST,
@@ -505,6 +507,47 @@ def test_no_flipped_bit_of_a_bundle_changes_what_is_believed(made: Made, tmp_pat
             silent += 1
             assert unpack(path).members == members
     assert silent < 100
+
+
+SINGLE_FILE = Path(ledger_package.__file__).with_name("ledger_verify.py")
+
+
+@pytest.mark.skipif(not SINGLE_FILE.is_file(), reason="the verifier in one file is not here")
+def test_the_verifier_in_one_file_says_the_same(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single: Any = runpy.run_path(str(SINGLE_FILE))["main"]
+    members = members_of(made.data, tmp_path)
+    changes: list[Callable[[Members], None]] = [
+        lambda members: None,
+        replaced(REQUEST, b"coder", b"tester"),
+        replaced(PROOF, b"index 83", b"index 84"),
+        record_moved,
+        proof_moved,
+        removed(PROOF),
+        removed(REQUEST),
+        removed(REQUEST, PROOF),
+        removed(OUTCOME, record_name(0, FIRST + 1, "tlog-proof")),
+        removed(record_name(0, 2, "json"), record_name(0, 2, "tlog-proof")),
+        signed_by_another,
+        another_root,
+        of_another_log,
+        removed("logs/0/checkpoint"),
+        removed("logs/0/log.json"),
+        added(f"logs/0/texts/{DIGEST}", POLICY + b"\n"),
+        removed(f"logs/0/texts/{DIGEST}"),
+    ]
+    path = tmp_path / "both.zip"
+    for number, change in enumerate(changes):
+        changed = dict(members)
+        change(changed)
+        for data in (pack(changed), listed_anew(changed)):
+            path.write_bytes(data)
+            for keys in ([], [VKEY], [Signer(ORIGIN, bytes(32)).key.vkey()]):
+                options = [word for key in keys for word in ("--vkey", key)]
+                code = single([str(path), "--json", *options])
+                capsys.readouterr()
+                assert code == verify_bundle(path, vkeys=keys).exit_code, (number, keys)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"not a zip", b"PK\x05\x06" + bytes(18)])
