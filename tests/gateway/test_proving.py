@@ -149,8 +149,9 @@ def test_a_receipt_of_a_session_beside_the_writer(
         file = tmp_path / "receipt"
         assert cli.run(["receipt", "--session", "s1", "-o", str(file), *where]) == 0
         assert file.read_text().startswith("audit.example.org/test/run-receipt\n")
-        for again in (str(home), "s1.zip"):
-            if again == "s1.zip":
+        bundle = str(tmp_path / "s1.zip")
+        for again in (str(home), bundle):
+            if again == bundle:
                 assert (
                     cli.run(["proof", "--session", "s1", "--ledger", str(home), "-o", again]) == 0
                 )
