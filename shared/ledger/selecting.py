@@ -96,10 +96,15 @@ class Selector:
         for values in self._owners:
             kept = _with_any(kept, values)
         # A request that was chosen, now or before, may have its outcome in these lines.
-        if not self._open and not any(_REQUEST in line for line in kept):
+        chosen = {_number_after(line, b'"seq":') for line in kept if _REQUEST in line} | self._open
+        if not chosen:
             return kept
         numbers = set(map(id, kept))
-        return [line for line in lines if _OUTCOME in line or id(line) in numbers]
+        return [
+            line
+            for line in lines
+            if id(line) in numbers or (_OUTCOME in line and _may_end(line, chosen))
+        ]
 
     def _is_within(self, line: bytes) -> bool:
         """Judge number and time from the right end of the line; what is unclear is kept."""
@@ -134,6 +139,12 @@ class Selector:
 
 _REQUEST: Final = b'"type":"request"'
 _OUTCOME: Final = b'"type":"outcome"'
+
+
+def _may_end(line: bytes, requests: set[int | None]) -> bool:
+    """Tell whether an outcome may name one of `requests`; objects that sort behind `ref` could
+    hold the name too, so with them the answer is yes."""
+    return _number_after(line, b'"ref":') in requests or b'"retention":' in line
 
 
 def _with_any(lines: Sequence[bytes], needles: Sequence[bytes]) -> Sequence[bytes]:
