@@ -486,6 +486,7 @@ def _after_fork() -> None:
     """In a forked child there is no writer, and the inherited lock must not outlive the parent."""
     for ledger in list(_open_ledgers):
         fd, ledger._lock_fd = ledger._lock_fd, -1
+        ledger._closing = threading.Lock()
         ledger._scribe.forget()
         with contextlib.suppress(OSError):
             os.close(fd)

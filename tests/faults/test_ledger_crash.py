@@ -35,8 +35,8 @@ GOOD, ALL = 5, 7
 
 #: Starts a process that appends, from one that has imported everything: a start takes
 #: milliseconds. Eight threads append and tell each acknowledged record to whoever reads their
-#: output; small segments and a change of the log key, so that kills also land in the middle of
-#: sealing and of both rotations.
+#: output; small segments, and in every second process changes of the log key, so that kills also
+#: land in the middle of sealing and of both rotations.
 SERVER = f"""
 import os, sys, threading, time
 from pathlib import Path
@@ -54,8 +54,8 @@ def append(home):
             os.write(1, b"%d %s\\n" % (receipt.seq, receipt.leaf.encode()))
     for n in range(8):
         threading.Thread(target=work, args=(n,)).start()
-    while True:
-        time.sleep(0.02)
+    while os.getpid() % 2:
+        time.sleep(0.04)
         ledger.rotate_key()
 
 for line in sys.stdin:
