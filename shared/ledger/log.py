@@ -31,8 +31,7 @@ from shared.ledger.batch import BATCH_LIMIT
 from shared.ledger.checkpoint import Signer, check_name
 from shared.ledger.directory import load_identity, read_log_json, take_lock
 from shared.ledger.disk_space import NoSpace, Space
-from shared.ledger.entry import Entry as _Entry
-from shared.ledger.entry import Receipt
+from shared.ledger.entry import Entry, Receipt
 from shared.ledger.errors import LedgerCorrupt, LedgerError, RecordRefused
 from shared.ledger.heads import Heads, LeafFeed, Leaves
 from shared.ledger.keys import KeyRing
@@ -68,6 +67,8 @@ def system_clock() -> tuple[int, int]:
     return time.time_ns() // 1000, time.clock_gettime_ns(_BOOT_CLOCK) // 1000
 
 
+#: What tests hand to `_commit`, to decide what a batch holds.
+_Entry = Entry
 _BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -205,13 +206,13 @@ class Ledger:
             key = keys.load_segment(at.first, loss["segment_key"])
         torn = quarantine(self._directory, at, self._disk)
         self._writer.begin(key)
-        first: list[_Entry] = []
+        first: list[Entry] = []
         if self._writer.at.position.size == 0:
-            first.append(_Entry(RecordType.GENESIS, {"ext": read_log_json(self._directory)}))
+            first.append(Entry(RecordType.GENESIS, {"ext": read_log_json(self._directory)}))
         if loss is not None:
-            first.append(_Entry(RecordType.RECOVER, {"ext": dict(loss)}))
+            first.append(Entry(RecordType.RECOVER, {"ext": dict(loss)}))
         first += [
-            _Entry(
+            Entry(
                 RecordType.RECOVER,
                 {"ext": {"bytes": tail.bytes, "file": tail.name, "sha256": tail.sha256}},
             )
@@ -220,7 +221,7 @@ class Ledger:
         ]
         if close_open_requests:
             first += [
-                _Entry(
+                Entry(
                     RecordType.OUTCOME,
                     {"ref": seq, "outcome": {"cause": "restart", "status": "unknown"}},
                 )
@@ -247,7 +248,7 @@ class Ledger:
         """
         waiter: Future[Receipt] = Future()
         waiter.set_running_or_notify_cancel()
-        self._scribe.submit(_Entry(_caller_type(type), copy_fields(fields), waiter))
+        self._scribe.submit(Entry(_caller_type(type), copy_fields(fields), waiter))
         return waiter
 
     async def append_async(self, type: str, fields: Mapping[str, Any]) -> Receipt:
@@ -258,7 +259,7 @@ class Ledger:
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Receipt] = loop.create_future()
-        self._scribe.submit(_Entry(_caller_type(type), copy_fields(fields), waiter, loop))
+        self._scribe.submit(Entry(_caller_type(type), copy_fields(fields), waiter, loop))
         return await waiter
 
     def records(self, start: int = 0) -> Iterator[dict[str, Any]]:
@@ -393,7 +394,7 @@ class Ledger:
 
     # -- what is durable -----------------------------------------------------------------------
 
-    def _commit(self, entries: Sequence[_Entry]) -> list[Receipt]:
+    def _commit(self, entries: Sequence[Entry]) -> list[Receipt]:
         return self._scribe.commit(entries)
 
     def _show(self, first: int, leaves: bytes) -> None:

@@ -167,7 +167,7 @@ async def test_coroutines_get_their_receipts_with_one_wake_up_per_batch(tmp_path
             calls.append(callback)
             return original(callback, *args, **options)
 
-        loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+        loop.call_soon_threadsafe = counted  # type: ignore[assignment,method-assign]
         disk.held.clear()
         disk.go.clear()
         first = asyncio.create_task(ledger.append_async("journal", {}))
