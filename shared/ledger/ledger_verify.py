@@ -34,6 +34,7 @@ SLOW_CHECKS, MAX_PENDING, SMALL = 300, 8192, 1 << 20
 TOLERANCE = 600 * 10**6  # how far apart two clocks may be, in microseconds
 Key = collections.namedtuple("Key", "name id public")
 sha256, CP = hashlib.sha256, b'{"cp":"'
+LIKE_CHECKPOINT = re.compile(rb'^.?\{?"?cp"|^\{"..":"|\xe2\x80\x94 [^ ]+ [A-Za-z0-9+/]{80}', re.S)
 
 class Bad(ValueError):
     """Something that is not what it should be; always caught in this file."""
@@ -266,7 +267,8 @@ class Rules:
         """What `look` does, quickly when there are only requests, outcomes and known policies."""
         policies = [r["policy"] for r in records if "policy" in r]
         plain = not self.every and {r["type"] for r in records} <= {"request", "outcome"}
-        plain = plain and all(type(p) is dict for p in policies)
+        times = [self.ts] + [r["ts"] for r in records]
+        plain = plain and times == sorted(times) and all(type(p) is dict for p in policies)
         plain = plain and {str(p.get("digest")) for p in policies} <= self.policies
         look = self.pair if plain and not any("gate" in r for r in records) else self.look
         for record in records:
@@ -341,7 +343,7 @@ class Log:
 
     def start(self, size, peaks, tip):
         self.size, self.base, self.peaks, self.tip = size, size, peaks, tip
-        self.leaves, self.pending, self.suspect = [], [], False
+        self.leaves, self.pending, self.suspect, self.unread = [], [], False, 0
 
     def lose(self, size, tip=None):
         """Go on with links and signatures alone; the tree is known again at the next seal."""
@@ -412,8 +414,10 @@ class Log:
         try:
             record = exact_record(line)
         except Bad:
-            self.say("record_changed", self.size)
-            return self.lose(self.size + 1)
+            mark = LIKE_CHECKPOINT.search(line)
+            self.say("checkpoint_unreadable" if mark else "record_changed", self.size)
+            self.unread += not mark
+            return self.lose(self.size)
         seq, linked, known = record["seq"], record["prev"] == self.tip, self.tip is not None
         if self.suspect or (seq == self.size and known and not linked):
             code = "tree_mismatch" if self.suspect and linked else "record_changed"
@@ -423,12 +427,13 @@ class Log:
             if seq < self.size:
                 self.report.found.pop(("record_missing", seq), None)
                 return self.say("record_out_of_order", seq)
-            self.say("record_missing", self.size)
+            self.say("record_missing", self.size) if seq > self.size + self.unread else None
         elif seq != self.size:
             self.say("record_changed", self.size)
             seq = self.size
         if seq != record["seq"] or seq != self.size or not linked:
             self.lose(seq, self.tip)
+        self.unread = 0
         if record["type"] == "key_rotate":
             self.rotate(record)
         self.leaves.append(leaf_hash(line))
@@ -442,7 +447,7 @@ class Log:
         last = max(self.size - 1, 0)
         try:
             note = note_in(line)
-            origin, size, root = parse_checkpoint(note)
+            origin, size, root = parse_checkpoint(note[: note.find("\n\n") + 1])
         except Bad:
             return self.say("checkpoint_unreadable", last)
         try:
@@ -453,8 +458,9 @@ class Log:
             other = origin != self.origin
             return self.say("checkpoint_of_another_log" if other else "checkpoint_out_of_order", last)
         if size > self.size:
-            self.say("record_missing", self.size)
+            self.say("record_missing", self.size) if size > self.size + self.unread else None
             self.lose(size)
+        self.unread = 0
         peaks = self.peaks is not None and grow(self.base, self.peaks, self.leaves)
         if self.peaks is not None and root_of(peaks) == root:
             return self.accept(peaks, note)
@@ -556,13 +562,13 @@ def note_claim(code, note, cosigner=None):
             when = seconds * 10**6 if verifies(cosigner, message.encode(), blob[12:]) else None
     if cosigner and when is None:
         return "cosignature_bad", size, root, lambda keys: False, None
-    return code, size, root, lambda keys: origin == keys[0].name and signed_by(note, keys, False), when
+    return code, size, root, lambda keys: signed_by(note, keys, False) and origin == keys[0].name, when
 
 def run_receipt_claim(note):
     name, content = split_note(note)[0].split("\n")[:2]
     said = json.loads(content)
     def test(keys):
-        return name == keys[0].name + "/run-receipt" and signed_by(note, keys, False)
+        return signed_by(note, keys, False) and name == keys[0].name + "/run-receipt"
     return "receipt_mismatch", int(said["size"]), bytes.fromhex(said["root"]), test, None
 
 def receipt_claim(text):
@@ -629,29 +635,32 @@ def judge(log, claim):
         log.say("time_contradicted", size)
 
 # -- a directory -----------------------------------------------------------------------------------
-def begin(folder, first, args, report, names):
-    """The log as log.json and record 0 introduce it, and which key signed its first checkpoint."""
-    identity, genesis, note = None, None, ""
+def identity_of(folder, report):
+    """What log.json says about the log, or None."""
     try:
         identity = json.loads(read(folder / "log.json"))
-        keys = [parse_vkey(vkey) for vkey in identity["vkeys"]]
-        if identity["origin"] != keys[0].name:
-            raise Bad("another name")
+        if {parse_vkey(vkey).name for vkey in identity["vkeys"]} == {identity["origin"]}:
+            return identity
     except FileNotFoundError:
-        report.say("log_json_missing")
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
-        identity = report.say("log_json_changed")
-    with open(folder / "segments" / names[0], "rb") as file:
+        return report.say("log_json_missing")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return report.say("log_json_changed")
+
+def begin(first_file, identity, args, report):
+    """The log as log.json and record 0 introduce it, and which key signed its first checkpoint."""
+    genesis, note, keys = None, "", []
+    with open(first_file, "rb") as file:
         for line in file.read(SMALL).split(b"\n"):
             try:
                 note = note or (note_in(line) if line.startswith(CP) else "")
                 record = {} if line.startswith(CP) else exact_record(line)
-                genesis = record["ext"] if record.get("type") == "genesis" and not genesis else genesis
-            except (Bad, KeyError):
+                if record.get("type") == "genesis" and type(record.get("ext")) is dict:
+                    genesis = genesis or record["ext"]
+            except Bad:
                 pass
-    named = [i["vkeys"] for i in (identity, genesis) if type(i) is dict and type(i.get("vkeys")) is list]
-    keys = []
-    for vkey in [vkey for vkeys in named for vkey in vkeys] + args.vkey:
+    said = [about.get("vkeys") for about in (identity, genesis) if about]
+    for vkey in [vkey for vkeys in said if type(vkeys) is list for vkey in vkeys] + args.vkey:
         try:
             keys.append(parse_vkey(vkey))
             signed_by(note, keys[-1:])
@@ -659,23 +668,40 @@ def begin(folder, first, args, report, names):
             break
         except Bad:
             pass
-    if identity and genesis and (identity["vkeys"][:1] != genesis.get("vkeys") or
-                                 {**identity, "vkeys": 0} != {**genesis, "vkeys": 0}):
+    if identity and genesis and {**identity, "vkeys": identity["vkeys"][:1]} != genesis:
         report.say("log_json_changed", 0)
     elif (identity or genesis or {"schema": 2}).get("schema") != 2:
         report.say("unknown_schema")
     log = Log(report, keys[:1])
-    try:
-        log.seal_key = parse_vkey(genesis["segment_key"])
-    except (Bad, KeyError, TypeError):
-        pass
+    log.seal_key = key_or_none((genesis or {}).get("segment_key"))
     return log
+
+def key_or_none(text):
+    try:
+        return parse_vkey(text)
+    except Bad:
+        return None
+
+def seal_ending_at(log, folder, seals, size):
+    """Go on behind records that are missing, from the seal that ends them if it is there."""
+    log.lose(size)
+    for name in seals:
+        try:
+            note = read(folder / "segments" / name)
+            seal = parse_seal(note, log.keys_at(size))
+        except (OSError, ValueError):
+            continue
+        if seal["size"] == size:
+            resume(log, seal)
+            return sha256(note.encode()).hexdigest()
+    return None
 
 def verify_directory(folder, args, report):
     say, head, head_note = report.say, None, ""
+    identity = identity_of(folder, report)
     try:
         head_note = read(folder / "HEAD")
-        head = parse_checkpoint(head_note)
+        head = parse_checkpoint(head_note[: head_note.find("\n\n") + 1])
     except FileNotFoundError:
         say("head_missing")
     except (OSError, ValueError):
@@ -685,26 +711,18 @@ def verify_directory(folder, args, report):
     names = [name for name in names if re.fullmatch(r"[0-9]{20}\.jsonl", name)]
     if not names:
         return say("empty")
-    log, previous, gaps = begin(folder, int(names[0][:20]), args, report, names), "0" * 64, []
-    if not log.origin:
-        return say("key_missing")
-    claims = list(claims_of(folder, args, report))
-    log.watch = sorted({claim[1] for claim in claims} | {head[1] if head else 1, 1}, reverse=True)
+    log = begin(folder / "segments" / names[0], identity, args, report)
+    say("key_missing") if not log.origin else None
+    claims, previous, gaps = list(claims_of(folder, args, report)), "0" * 64, []
+    watch = {claim[1] for claim in claims} | {head[1] if head else 1, 1}
+    log.watch = sorted(watch, reverse=True)
     for name in names:
         first, last, path = int(name[:20]), name == names[-1], folder / "segments" / name
         if first != log.size:
-            gaps.append([log.size, first, None])
-            log.lose(first)
-            log.seal_key = previous = None
-            for seal_name in seals:
-                try:
-                    note = read(folder / "segments" / seal_name)
-                    seal = parse_seal(note, log.keys_at(first))
-                except (OSError, ValueError):
-                    continue
-                if seal["size"] == first:
-                    resume(log, seal)
-                    previous = gaps[-1][2] = sha256(note.encode()).hexdigest()
+            missing_from = log.size
+            previous = seal_ending_at(log, folder, seals, first)
+            gaps.append((missing_from, first, previous))
+            log.seal_key = None
         sealed = name[:20] + ".seal" in seals
         file_hash = walk(log, path, path.stat().st_size, head_note if last else "")
         try:  # the last checkpoint of a segment is a published one
@@ -712,18 +730,13 @@ def verify_directory(folder, args, report):
         except Bad:
             say("checkpoint_signature", log.signed - 1)
         if sealed:
-            try:
-                previous = check_seal(log, first, read(path.with_suffix(".seal")), file_hash, previous)
-            except (OSError, ValueError):
-                previous = say("seal_changed", None, first)
+            note = path.with_suffix(".seal").read_bytes().decode("utf-8", "replace")
+            previous = check_seal(log, first, note, file_hash, previous)
         elif not last:
             previous = say("seal_missing", None, first)
         if sealed or not last:
             log.eras.append((log.size + 1, log.keys_at(log.size + 1)[-1:]))
-            try:
-                log.seal_key = parse_vkey(log.next_seal_key)
-            except Bad:
-                log.seal_key = None
+            log.seal_key = key_or_none(log.next_seal_key)
     conclude(log, head, head_note, gaps, folder, args)
     for claim in claims:
         judge(log, claim)

@@ -36,7 +36,7 @@ ISSUES = {
     "line_break_added": "record_changed",
     "line_break_removed": "record_changed",
     "tree_mismatch": "record_changed",
-    "torn_tail": "torn_tail",
+    "checkpoint_unreadable": "record_changed",
 }
 
 

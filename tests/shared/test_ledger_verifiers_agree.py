@@ -1,0 +1,685 @@
+"""The package's verifier and the single file agree: what records say, keys, files, and any bytes.
+
+One table of cases runs through both. The single file names damage between two good checkpoints
+more coarsely; `coarse` in test_ledger_attacks.py is the documented mapping."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_ledger_attacks import (
+    ORIGIN,
+    Held,
+    QuickDisk,
+    coarse,
+    edit_lines,
+    is_record,
+    lines_of,
+    open_log,
+    rewrite,
+    verify,
+    write,
+)
+
+from shared.ledger import Ledger, ledger_verify, verify_path
+from shared.ledger.checkpoint import Signer, load_signer
+from shared.ledger.log import _Entry
+from shared.ledger.merkle import Frontier
+from shared.ledger.record import TYPE_NAMES, encode
+from shared.ledger.repair import opened
+from shared.ledger.segment import list_segments, seal_path
+from shared.ledger.texts import keep_text
+
+SINGLE = Path(ledger_verify.__file__)
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "ledger"
+MINUTE_US = 60_000_000
+Records = list[tuple[str, dict[str, Any]]]
+
+
+# -- the file itself -------------------------------------------------------------------------------
+
+
+def test_the_single_file_needs_nothing_but_the_standard_library() -> None:
+    tree = ast.parse(SINGLE.read_text(), feature_version=(3, 9))
+    names = {
+        (alias.name if isinstance(node, ast.Import) else node.module or "").split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert names - set(sys.stdlib_module_names) == {"cryptography"}
+    assert not [line for line in SINGLE.read_text().split("\n") if len(line) > 100]
+
+
+def test_both_know_the_same_record_types() -> None:
+    assert ledger_verify.TYPES == TYPE_NAMES
+
+
+def test_it_runs_by_itself_with_the_exit_codes_of_the_format(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        write(ledger, 3)
+        (tmp_path / "vkey").write_text(ledger.vkey)
+    shutil.copy(SINGLE, tmp_path / "ledger_verify.py")
+
+    def run(*arguments: str) -> int:
+        command = [sys.executable, "-I", "-S", str(tmp_path / "ledger_verify.py"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert "Traceback" not in done.stderr
+        return done.returncode
+
+    assert run("log", "--vkey", (tmp_path / "vkey").read_text()) == 0
+    assert run("nothing") == 3
+    assert run("log", "--vkey", "x") == 3
+    assert run() == 3
+    (tmp_path / "log" / "HEAD").unlink()
+    assert run("log") == 2
+    edit_lines(tmp_path / "log", lambda lines: [line.replace(b"T1", b"T2") for line in lines])
+    assert run("log") == 1
+
+
+# -- vectors ---------------------------------------------------------------------------------------
+
+
+def vector_files(pattern: str) -> list[Path]:
+    files = sorted(DATA.glob(pattern))
+    if not files:
+        pytest.skip("the published vectors are not here")
+    return files
+
+
+def test_every_published_inclusion_proof_is_judged_rightly() -> None:
+    for path in vector_files("merkle/testdata/inclusion/**/*.json"):
+        vector = json.loads(path.read_text())
+        leaf, root, *proof = (
+            base64.b64decode(text or "")
+            for text in [vector["leafHash"], vector["root"], *(vector["proof"] or [])]
+        )
+        try:
+            found = ledger_verify.root_from(leaf, vector["leafIdx"], vector["treeSize"], proof)
+            good = found == root and len(leaf) == 32 and all(len(node) == 32 for node in proof)
+        except ledger_verify.Bad:
+            good = False
+        assert good is not vector["wantErr"], path
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_every_published_note_is_judged_rightly(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fast:
+        monkeypatch.setattr(ledger_verify, "FastKey", None)
+    for path in vector_files("note/*.json"):
+        for vector in json.loads(path.read_text()):
+            try:
+                text = ledger_verify.signed_by(
+                    vector["note"], [ledger_verify.parse_vkey(vector["vkey"])], every=False
+                )
+            except ledger_verify.Bad:
+                text = ""
+            assert bool(text) is vector["ok"]
+
+
+def test_every_checkpoint_of_a_published_log_is_good() -> None:
+    folder = DATA / "tessera_log" / "testdata" / "log"
+    vkey = "example.com/log/testdata+33d7b496+AeHTu4Q3hEIMHNqc6fASMsq3rKNx280NI+oO5xCFkkSx"
+    notes = [path for path in folder.rglob("checkpoint*") if path.is_file()]
+    if not notes:
+        pytest.skip("the published log is not here")
+    tiles = sorted(folder.glob("tile/0/000.p/*"), key=lambda path: int(path.name))
+    leaves = tiles[-1].read_bytes() if tiles else b""
+    for path in notes:
+        note = path.read_text()
+        ledger_verify.signed_by(note, [ledger_verify.parse_vkey(vkey)])
+        _, size, root = ledger_verify.parse_checkpoint(note)
+        if 32 * size <= len(leaves):
+            hashes = [leaves[32 * n : 32 * n + 32] for n in range(size)]
+            assert ledger_verify.root_of(ledger_verify.grow(0, [], hashes)) == root
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.binary(min_size=32, max_size=32), text=st.binary(max_size=80), bit=st.integers(0))
+def test_the_small_ed25519_agrees_with_the_large_one(seed: bytes, text: bytes, bit: int) -> None:
+    signer = Signer(ORIGIN, seed)
+    signature = signer._private.sign(text)
+    assert ledger_verify.ed25519_verify(signer.key.public, text, signature)
+    changed = bytearray(signature)
+    changed[bit // 8 % 64] ^= 1 << bit % 8
+    assert not ledger_verify.ed25519_verify(signer.key.public, text, bytes(changed))
+
+
+@given(sizes=st.lists(st.integers(0, 40), max_size=8))
+def test_the_small_tree_agrees_with_the_large_one(sizes: list[int]) -> None:
+    frontier, peaks = Frontier(), []
+    for size in sizes:
+        leaves = [os.urandom(32) for _ in range(size)]
+        peaks = ledger_verify.grow(frontier.size, peaks, leaves)
+        frontier.extend(leaves)
+        assert tuple(peaks) == frontier.peaks()
+        assert ledger_verify.root_of(peaks) == frontier.root()
+
+
+# -- what records say ------------------------------------------------------------------------------
+
+REQUEST = ("request", {"policy": {"digest": "D", "decision": "allow"}})
+OPEN = ("gate_open", {"run": "r", "gate": {"id": "G1"}, "action": {"args_c": "a"}})
+TOLD: dict[str, tuple[Records, int, set[str], set[str]]] = {
+    "an answered request under a known policy": (
+        [("policy_set", {"policy": {"digest": "D"}}), REQUEST, ("outcome", {"ref": 2})],
+        0,
+        set(),
+        set(),
+    ),
+    "a request without an outcome": ([("request", {})], 2, {"request_unanswered"}, set()),
+    "an outcome of nothing": ([("outcome", {})], 1, {"outcome_unpaired"}, set()),
+    "an outcome of another record": (
+        [("journal", {}), ("outcome", {"ref": 1})],
+        1,
+        {"outcome_unpaired"},
+        set(),
+    ),
+    "a second outcome": (
+        [("request", {}), ("outcome", {"ref": 1}), ("outcome", {"ref": 1})],
+        1,
+        {"outcome_unpaired"},
+        set(),
+    ),
+    "a decision under an unknown policy": (
+        [REQUEST, ("outcome", {"ref": 1})],
+        1,
+        {"policy_unknown"},
+        set(),
+    ),
+    "a refusal under an unknown policy": (
+        [("deny", {"policy": {"digest": "E", "decision": "deny"}})],
+        1,
+        {"policy_unknown"},
+        set(),
+    ),
+    "a gate opened and approved": (
+        [
+            OPEN,
+            ("gate_decision", {"run": "r", "gate": {"id": "G1", "state": "approved"}}),
+            ("journal", {"run": "r", "gate": {"id": "G1", "state": "approved"}}),
+        ],
+        0,
+        set(),
+        set(),
+    ),
+    "a gate that was never opened": (
+        [("gate_decision", {"run": "r", "gate": {"id": "G1", "state": "approved"}})],
+        1,
+        {"gate_unopened"},
+        set(),
+    ),
+    "a gate of another session": (
+        [OPEN, ("gate_decision", {"run": "s", "gate": {"id": "G1", "state": "approved"}})],
+        1,
+        {"gate_unopened"},
+        set(),
+    ),
+    "a gate decided twice": (
+        [OPEN, *[("gate_decision", {"run": "r", "gate": {"id": "G1", "state": "rejected"}})] * 2],
+        1,
+        {"gate_decided_twice"},
+        set(),
+    ),
+    "an approval of something else": (
+        [
+            OPEN,
+            (
+                "gate_decision",
+                {"run": "r", "gate": {"id": "G1", "state": "approved"}, "action": {"args_c": "b"}},
+            ),
+        ],
+        1,
+        {"gate_changed"},
+        set(),
+    ),
+    "an action before its gate is decided": (
+        [OPEN, ("request", {"run": "r", "gate": {"id": "G1"}}), ("outcome", {"ref": 2})],
+        1,
+        {"gate_not_approved"},
+        set(),
+    ),
+    "an action behind a rejected gate": (
+        [
+            OPEN,
+            ("gate_decision", {"run": "r", "gate": {"id": "G1", "state": "rejected"}}),
+            ("journal", {"run": "r", "gate": {"id": "G1", "state": "approved"}}),
+        ],
+        1,
+        {"gate_not_approved"},
+        set(),
+    ),
+    "a start without a stop": (
+        [("start", {}), ("start", {}), ("stop", {}), ("start", {})],
+        0,
+        set(),
+        {"unclean_stop"},
+    ),
+    "odd shapes where objects are expected": (
+        [("journal", {"ext": {"every_us": True}}), ("recover", {}), ("erase", {"ext": {}})],
+        0,
+        set(),
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_records_say(tmp_path: Path, case: str) -> None:
+    records, code, found, notes = TOLD[case]
+    with open_log(tmp_path) as ledger:
+        text = keep_text(tmp_path / "log", b"the policy", disk=QuickDisk())
+        for kind, fields in records:
+            plain = json.loads(json.dumps(fields).replace('"D"', f'"{text}"'))
+            ledger._commit([_Entry(kind, plain)])
+    said = verify(tmp_path / "log")
+    assert (said.code, said.found, said.notes) == (code, found, notes)
+
+
+def test_kept_texts_are_compared(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        digest = keep_text(tmp_path / "log", b"policy", disk=QuickDisk())
+        ledger.append("policy_set", {"policy": {"digest": digest}}).result(10)
+        ledger.append("config_set", {"ext": {"digest": digest}}).result(10)
+    assert verify(tmp_path / "log").code == 0
+    text = tmp_path / "log" / "texts" / digest
+    text.chmod(0o600)
+    text.write_bytes(b"another policy")
+    said = verify(tmp_path / "log")
+    assert (said.code, said.found) == (1, {"text_changed"})
+    text.unlink()
+    said = verify(tmp_path / "log")
+    assert (said.code, said.found) == (2, {"text_missing"})
+
+
+def test_a_silence_between_heartbeats_is_a_note(tmp_path: Path) -> None:
+    now = [2_000_000_000_000_000]
+    with Ledger.open(
+        tmp_path / "log",
+        keys=tmp_path / "keys",
+        origin=ORIGIN,
+        disk=QuickDisk(),
+        clock=lambda: (now[0], now[0] - 10**15),
+    ) as ledger:
+        for pause in (1, 3, 9):
+            now[0] += pause * MINUTE_US
+            ledger._commit([_Entry("heartbeat", {"ext": {"every_us": MINUTE_US}})])
+        for kind in ("stop", "start"):
+            now[0] += 30 * MINUTE_US * (kind == "start")
+            ledger._commit([_Entry(kind, {})])
+    said = verify(tmp_path / "log")
+    assert (said.code, said.found, said.notes) == (0, set(), {"silence"})
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def test_a_rotated_key_is_followed_from_any_key_of_the_chain(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        write(ledger, 4)
+        vkeys = [ledger.vkey]
+        for _ in range(2):
+            ledger.rotate_key()
+            write(ledger, 12)
+            vkeys.append(ledger.vkey)
+    for vkey in vkeys:
+        assert verify(tmp_path / "log", Held((vkey,))).code == 0
+    said = verify(tmp_path / "log", Held((Signer(ORIGIN, bytes(32)).key.vkey(),)))
+    assert (said.code, said.found) == (1, {"key_unknown"})
+
+
+def test_a_rotation_that_the_old_key_did_not_sign_is_refused(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        write(ledger, 2)
+        thief = Signer(ORIGIN, bytes(32))
+        seq = ledger.size
+        text = f"{ORIGIN}/key-rotate\n{seq}\n{thief.key.vkey()}\n"
+        ext = {"old": ledger.vkey, "new": thief.key.vkey(), "note": thief.sign(text)}
+        ledger._commit([_Entry("key_rotate", {"ext": ext})])
+        write(ledger, 2)
+    said = verify(tmp_path / "log")
+    assert said.code == 1
+    assert "key_rotation_bad" in said.found
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("agree")
+    with open_log(home) as ledger:
+        write(ledger, 16)
+    return home
+
+
+@pytest.fixture
+def log(tmp_path: Path, template: Path) -> Path:
+    for part in ("log", "keys"):
+        shutil.copytree(template / part, tmp_path / part)
+    for path in (tmp_path / "log" / "segments").iterdir():
+        path.chmod(0o600)
+    return tmp_path / "log"
+
+
+def drop(name: str) -> Callable[[Path], object]:
+    return lambda log: next(iter(sorted(log.glob(name)))).unlink()
+
+
+def damage(name: str, old: bytes, new: bytes) -> Callable[[Path], object]:
+    def change(log: Path) -> None:
+        path = next(iter(sorted(log.glob(name))))
+        data = path.read_bytes()
+        assert old in data
+        path.write_bytes(data.replace(old, new, 1))
+
+    return change
+
+
+def in_last(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[Path], object]:
+    return lambda log: edit_lines(log, change, -1)
+
+
+def swap_checkpoint(lines: list[bytes]) -> list[bytes]:
+    marks = [index for index, line in enumerate(lines) if not is_record(line)]
+    changed = list(lines)
+    changed[marks[0]], changed[marks[1]] = lines[marks[1]], lines[marks[0]]
+    return changed
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
+    "nothing": (lambda log: None, 0),
+    "no HEAD": (drop("HEAD"), 2),
+    "no log.json": (drop("log.json"), 2),
+    "no first segment": (drop("segments/*.jsonl"), 2),
+    "no seal": (drop("segments/*.seal"), 2),
+    "no segments": (lambda log: shutil.rmtree(log / "segments"), 2),
+    "log.json of another log": (damage("log.json", b"attacked", b"elsewher"), 1),
+    "log.json with another time": (damage("log.json", b'"created":', b'"created":1'), 1),
+    "log.json of another schema": (damage("log.json", b'"schema":2', b'"schema":3'), 1),
+    "log.json that is no JSON": (lambda log: (log / "log.json").write_text("{"), 1),
+    "a HEAD for more": (damage("HEAD", b"\n3", b"\n93"), 1),
+    "a HEAD that is no note": (lambda log: (log / "HEAD").write_text("HEAD"), 1),
+    "a changed seal": (damage("segments/*.seal", b"ts 1", b"ts 2"), 1),
+    "a seal without the segment's line": (
+        lambda log: [
+            path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+            for path in log.glob("segments/*.seal")
+        ],
+        1,
+    ),
+    "a seal of another segment": (
+        lambda log: shutil.copy(
+            sorted(log.glob("segments/*.seal"))[0], seal_path(list_segments(log)[1])
+        ),
+        1,
+    ),
+    "a record removed": (in_last(lambda lines: lines[1:]), 1),
+    "a record twice": (in_last(lambda lines: [lines[0], *lines]), 1),
+    "records swapped": (in_last(lambda lines: [lines[2], lines[1], lines[0], *lines[3:]]), 1),
+    "a byte of a record": (
+        in_last(lambda lines: [lines[0].replace(b'"boot":"', b'"boot":"x'), *lines[1:]]),
+        1,
+    ),
+    "a space in a record": (
+        in_last(lambda lines: [lines[0].replace(b":", b": ", 1), *lines[1:]]),
+        1,
+    ),
+    "a name twice in a record": (
+        in_last(lambda lines: [lines[0].replace(b'"v":1', b'"v":1,"v":1'), *lines[1:]]),
+        1,
+    ),
+    "another version": (
+        in_last(lambda lines: [lines[0].replace(b'"v":1', b'"v":2'), *lines[1:]]),
+        1,
+    ),
+    "bytes that are no text": (
+        in_last(lambda lines: [lines[0].replace(b'"boot":"', b'"boot":"\xff'), *lines[1:]]),
+        1,
+    ),
+    "the last record changed": (
+        in_last(lambda lines: [*lines[:-2], lines[-2].replace(b'"mono":', b'"mono":1'), lines[-1]]),
+        1,
+    ),
+    "a checkpoint removed": (in_last(lambda lines: [lines[0], *lines[2:]]), 0),
+    "checkpoints swapped": (in_last(swap_checkpoint), 1),
+    "a signature changed": (
+        in_last(lambda lines: [lines[0], lines[1][:-9] + b"AAAA" + lines[1][-5:], *lines[2:]]),
+        1,
+    ),
+    "the last checkpoint removed": (in_last(lambda lines: lines[:-1]), 2),
+    "a line break added": (
+        in_last(lambda lines: [lines[0][:9] + b"\n" + lines[0][9:], *lines[1:]]),
+        1,
+    ),
+    "a line break removed": (in_last(lambda lines: [lines[0][:-1], *lines[1:]]), 1),
+    "the last line break removed": (in_last(lambda lines: [*lines[:-1], lines[-1][:-1]]), 1),
+    "a torn end": (
+        lambda log: [(log / "HEAD").unlink(), in_last(lambda ls: [*ls[:-2], ls[-2][:20]])(log)],
+        2,
+    ),
+    "an anchor of another history": (
+        lambda log: [
+            (log / "anchors").mkdir(exist_ok=True),
+            (log / "anchors" / "3.checkpoint").write_text(
+                load_signer(log.parent / "keys", ORIGIN, create=False).sign(
+                    f"{ORIGIN}\n3\n{'A' * 43}=\n"
+                )
+            ),
+        ],
+        1,
+    ),
+    "an anchor that is no note": (
+        lambda log: [
+            (log / "anchors").mkdir(exist_ok=True),
+            (log / "anchors" / "3.checkpoint").write_text(""),
+        ],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage(log: Path, case: str) -> None:
+    change, code = DAMAGE[case]
+    change(log)
+    assert verify(log).code == code
+
+
+SIGNED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "a number of 2^53": lambda record: record | {"ext": {"n": 1 << 53}},
+    "a nested number of 2^53": lambda record: record | {"ext": {"n": [{"m": -(1 << 53)}]}},
+    "another version": lambda record: record | {"v": 2},
+    "a type nobody knows": lambda record: record | {"type": "other"},
+    "a time of the past": lambda record: record | {"ts": 5},
+}
+
+
+@pytest.mark.parametrize("case", SIGNED)
+def test_what_even_the_key_of_the_log_must_not_sign(tmp_path: Path, case: str) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        write(ledger, 4)
+    edit = SIGNED[case]
+    signer = load_signer(tmp_path / "keys", ORIGIN, create=False)
+
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        return edit(record) if record["seq"] == 3 else record
+
+    def dumps(record: dict[str, Any]) -> bytes:
+        return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
+
+    import test_ledger_attacks
+
+    whole = test_ledger_attacks.encode
+    test_ledger_attacks.encode = dumps  # type: ignore[assignment]
+    try:
+        rewrite(tmp_path / "log", change, signer)
+    finally:
+        test_ledger_attacks.encode = whole
+    assert verify(tmp_path / "log").code == 1
+
+
+# -- anything at all -------------------------------------------------------------------------------
+
+
+def test_a_flipped_bit_before_the_last_commit_is_always_found(log: Path) -> None:
+    path = list_segments(log)[-1]
+    data, chance = path.read_bytes(), random.Random(7)
+    end = data.rindex(b'{"cp"', 0, data.rindex(b'{"cp"')) if data.count(b'{"cp"') > 1 else len(data)
+    end = data.index(b"\n", end)
+    for _ in range(60):
+        changed = bytearray(data)
+        changed[chance.randrange(end)] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        assert verify(log).code == 1
+
+
+def test_a_flipped_bit_in_the_last_commit_is_always_found_with_a_receipt(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        receipt = write(ledger, 3)[-1]
+    log = tmp_path / "log"
+    (log / "HEAD").unlink()
+    path = list_segments(log)[-1]
+    data, chance = path.read_bytes(), random.Random(8)
+    start = data.rindex(b"\n", 0, data.rindex(b'{"cp"') - 1)
+    for _ in range(60):
+        changed = bytearray(data)
+        changed[chance.randrange(start, len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        assert verify(log, Held(receipts=(receipt,))).code == 1
+
+
+pieces = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b"\n",
+            b'{"cp":"',
+            b'"}',
+            b'{"v":1,"seq":0,"prev":"',
+            b"\xe2\x80\x94 ",
+            b"[" * 2000,
+            b"\n\n",
+            b"1e9",
+        ]
+    ),
+)
+content = st.lists(pieces, max_size=12).map(b"".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_neither_raises_on_arbitrary_bytes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    log = tmp_path_factory.mktemp("any") / "log"
+    (log / "segments").mkdir(parents=True)
+    (log / "anchors").mkdir()
+    names = ["log.json", "HEAD", "LOCK", "anchors/3.checkpoint", f"segments/{0:020d}.seal"]
+    names += [f"segments/{0:020d}.jsonl", f"segments/{7:020d}.jsonl"]
+    for name in data.draw(st.sets(st.sampled_from(names), min_size=1)):
+        (log / name).write_bytes(data.draw(content))
+    verify(log)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(content=content)
+def test_neither_raises_on_a_file_of_any_bytes(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("file") / "bundle.zip"
+    path.write_bytes(b"PK\x03\x04" + content)
+    assert verify_path(path).exit_code == 3
+    assert ledger_verify.main([str(path)]) == 3
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    edits=st.lists(
+        st.tuples(st.sampled_from("dsrc"), st.integers(0, 10_000), st.integers(0, 10_000)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_mix_of_edits_gets_the_same_answer(
+    tmp_path_factory: pytest.TempPathFactory, template: Path, edits: list[tuple[str, int, int]]
+) -> None:
+    log = tmp_path_factory.mktemp("edit") / "log"
+    shutil.copytree(template / "log", log)
+    path = list_segments(log)[0]
+    path.chmod(0o600)
+    seal_path(path).unlink()
+    changed = lines_of(path)
+    for kind, first, second in edits:
+        a, b = first % len(changed), second % len(changed)
+        if kind == "d" and len(changed) > 1:
+            del changed[a]
+        elif kind == "s":
+            changed[a], changed[b] = changed[b], changed[a]
+        elif kind == "r":
+            changed.insert(a, changed[b])
+        elif kind == "c":
+            at = second % len(changed[a])
+            changed[a] = changed[a][:at] + b"~" + changed[a][at + 1 :]
+    path.write_bytes(b"".join(changed))
+    first_said = verify_path(log).exit_code
+    assert ledger_verify.main([str(log), "--json"]) == first_said
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(max_codepoint=127), max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    ext=st.dictionaries(st.text(st.characters(max_codepoint=127), max_size=8), plain, max_size=5)
+)
+def test_stored_bytes_are_the_canonical_json_of_rfc_8785(ext: dict[str, Any]) -> None:
+    record = {"v": 1, "seq": 1, "prev": "0" * 64, "ts": 2, "type": "journal", "ext": ext}
+    line = encode(record)
+    assert line == rfc8785.dumps(record)
+    assert ledger_verify.exact_record(line) == record
+    assert ledger_verify.records_of([line]) == [record]
+    assert coarse is not None
+
+
+def test_an_accepted_loss_explains_what_is_held_of_it(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        write(ledger, 2)
+        before = write(ledger, 1)
+        write(ledger, 1)
+        held = write(ledger, 1)
+    log = tmp_path / "log"
+    edit_lines(
+        log,
+        lambda lines: [*lines[:-6], lines[-6].replace(b'"boot":"', b'"boot":"x'), *lines[-5:]],
+        -1,
+    )
+    with opened(log, tmp_path / "keys", disk=QuickDisk()) as repair:
+        repair.accept_loss("a test", "me")
+    assert verify(log, Held(receipts=(before[-1],))).found <= {"request_unanswered"}
+    said = verify(log, Held(receipts=(held[-1],)))
+    assert "records_lost" in said.found
+    assert said.code == 2
