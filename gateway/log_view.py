@@ -7,9 +7,11 @@ more memory than a few. Decides nothing about records. Called by `gateway.verbs.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -24,6 +26,7 @@ from shared.ledger.words import decision, describe, milliseconds, moment, redact
 if TYPE_CHECKING:
     from rich.console import Console
 
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 #: Rows drawn at once: a screen or two; column widths are fixed, so blocks line up.
 _BLOCK: Final = 200
 #: Name, width and whether numbers stand right; the words take the rest.
@@ -174,7 +177,7 @@ def explain(found: Found, partner: Item | None, directory: str) -> Iterator[tupl
         yield "where to", target
     policy = under(record)
     if policy:
-        yield "policy", policy
+        yield "policy", policy + _kept_text(record, directory)
     if kind == "request":
         yield "redacted", redacted(record) or "nothing was found that had to be replaced"
     yield from _ending(kind, record, partner)
@@ -182,6 +185,15 @@ def explain(found: Found, partner: Item | None, directory: str) -> Iterator[tupl
     if rest:
         yield "also says", rest
     yield from _proof(found, directory)
+
+
+def _kept_text(record: Mapping[str, Any], directory: str) -> str:
+    """Say where the policy's text is, if it is kept beside the log."""
+    digest = text_at(record, "policy", "digest")
+    if not _DIGEST.fullmatch(digest):
+        return ""
+    path = Path(directory) / "texts" / digest
+    return f"\nits text is in {path}" if path.is_file() else ""
 
 
 def _ending(

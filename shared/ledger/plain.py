@@ -26,7 +26,10 @@ def harmless(value: object, limit: int = 0) -> str:
     hides text, surrogates, odd spaces) becomes its visible escape; what is longer than `limit`
     (if any) ends in an ellipsis.
     """
-    text = value if type(value) is str else "" if value is None else str(value)
+    if type(value) is str:
+        text = value
+    else:
+        text = "" if value is None else str(value).lower() if type(value) is bool else str(value)
     if limit and len(text) > limit:
         text = text[: limit - 1] + "…"
     if text.isprintable():

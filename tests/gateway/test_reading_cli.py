@@ -152,6 +152,7 @@ def test_one_record_is_explained_with_its_end_and_its_proof(gateway: Gateway) ->
         "1 value replaced (1 EMAIL)",
         "answered (200)",
         "said allow",
+        "its text is in ",
         "checkpoint",
         "sphragis proof",
     ):
@@ -161,6 +162,18 @@ def test_one_record_is_explained_with_its_end_and_its_proof(gateway: Gateway) ->
         f"record {seq}: call to anthropic"
         in sphragis("log", "show", str(end), home=gateway.home).stdout
     )
+
+
+def test_every_kind_of_record_can_be_explained(
+    shared_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seq, (kind, _) in enumerate(EVERY_KIND, start=1):
+        assert run(["log", "show", str(seq), "--ledger", str(shared_home / "ledger")]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        assert f"record  {seq}, written 2026-11-29" in out, kind
+        for heading in ("what", "meaning", "who", "leaf", "checkpoint", "to prove it"):
+            assert f"{heading:>12}  " in out
 
 
 def test_figures_are_told_by_role_and_day(gateway: Gateway) -> None:
@@ -368,6 +381,22 @@ def test_the_export_of_a_decks_log_is_recorded_there(tmp_path: Path) -> None:
         "log", "--deck", str(tmp_path / "project"), "-n", "1", home=tmp_path / "h"
     ).stdout
     assert "2 records exported as cef" in told
+
+
+def test_the_export_of_a_running_decks_log_is_recorded_by_the_gateway(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    origin, state = "choragos.local/deck/0a1b2c3e", tmp_path / "state"
+    keys = state / "choragos" / "keys" / "0a1b2c3e"
+    with Ledger.open(tmp_path / "ledger", keys=keys, origin=origin):
+        result = sphragis(
+            *("export", "-F", "cef", "--deck", str(tmp_path)),
+            home=gateway.home,
+            XDG_STATE_HOME=str(state),
+        )
+    assert result.returncode == 0, result
+    record = [one for one in gateway.records() if one["type"] == "export"][-1]
+    assert record["ext"]["origin"] == origin
 
 
 def test_the_export_of_a_foreign_copy_is_recorded_in_the_gateways_own_ledger(
