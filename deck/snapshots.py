@@ -71,6 +71,6 @@ class Snapshots:
                 id=made.name,
                 task=task_id,
                 path=made.ref,
-                digest=made.commit,
+                reason=f"commit {made.commit}",
             )
         )

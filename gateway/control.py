@@ -11,7 +11,8 @@ inherits them) cannot stamp, seal, rotate, erase or export, whatever environment
 cannot prevent: programs of one user can trace, signal and write the files of each other, so an
 agent that gets another program of that user (a job scheduler, a login session, a debugger) to act
 for it is taken for that program. Separate users, or a deck whose wall keeps agents from the home
-directory, prevent that; the record with the program's name is what remains without them.
+directory, prevent that; the record with the program's name is what remains without them. A
+caller in another pid namespace (a container) cannot be traced and is refused.
 """
 
 from __future__ import annotations
@@ -99,10 +100,15 @@ class Control:
             shutdown_timeout=1.0,
         )
         await self._runner.setup()
+        await self._listen(self._runner)
+        self._sweeper = asyncio.ensure_future(self._sweep(self._runner))
+
+    async def _listen(self, runner: web.AppRunner) -> None:
         try:
             with reachable(self._path) as path:
                 _clear(self._path, path)
-                await web.UnixSite(self._runner, path).start()
+                # The directory is closed to others, so there is no moment for them before chmod.
+                await web.UnixSite(runner, path).start()
                 self._path.chmod(0o600)
                 self._inode = self._path.lstat().st_ino
         except OSError as wrong:
@@ -110,7 +116,6 @@ class Control:
                 f"The control socket {self._path} cannot be made ({wrong.strerror}); check the "
                 "directory, or set SPHRAGIS_HOME to another place."
             ) from wrong
-        self._sweeper = asyncio.ensure_future(self._sweep())
 
     async def stop(self) -> None:
         """Stop listening and remove the socket if it is still ours."""
@@ -122,10 +127,21 @@ class Control:
             if self._inode and self._path.lstat().st_ino == self._inode:
                 self._path.unlink()
 
-    async def _sweep(self) -> None:
+    async def _sweep(self, runner: web.AppRunner) -> None:
+        """Look which decks live, and bring back a socket that was cleaned away."""
+        told = ""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._stamps.sweep()
+            if self._path.exists():
+                continue
+            try:
+                await self._listen(runner)
+                say(f"the control socket {self._path} was gone and is there again")
+            except StartError as wrong:
+                if str(wrong) != told:
+                    say(f"warning: {wrong}")
+                told = str(wrong)
 
     # -- one request -----------------------------------------------------------------------------
 

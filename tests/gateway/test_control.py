@@ -139,6 +139,10 @@ def test_every_answer_to_a_recorded_call_names_its_record(
         status, headers, _ = call(gateway, "coder", path)
         assert status in (403, 404)
         assert headers["X-Audit-Receipt"].split(";")[1] == str(of_type(gateway, "deny")[-1]["seq"])
+    with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as raw:
+        raw.sendall(b"no HTTP at all\r\n\r\n")
+        garbage = raw.recv(65536).lower()
+    assert b"x-audit-receipt: " in garbage
     status, headers, _ = call(gateway, "no%2Frole")
     assert headers["X-Audit-Receipt"].split(";")[1] == str(of_type(gateway, "deny")[-1]["seq"])
     provider.stop()
@@ -253,6 +257,14 @@ def test_a_killed_gateway_knows_the_stamps_again_and_replaces_its_socket(gateway
     assert of_type(gateway, "request")[-1]["task"] == "T1"
     gateway.stop()
     assert not (gateway.home / "control.sock").exists()
+
+
+def test_a_socket_that_was_cleaned_away_comes_back(gateway: Gateway) -> None:
+    (gateway.home / "control.sock").unlink()
+    wait_for((gateway.home / "control.sock").exists)
+    stamp(gateway, "coder", "T1")
+    call(gateway, "coder")
+    assert of_type(gateway, "request")[-1]["task"] == "T1"
 
 
 def test_a_living_socket_is_not_taken_over(tmp_path: Path) -> None:
