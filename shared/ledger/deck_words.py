@@ -94,11 +94,9 @@ def _gateway_stopped(record: Record) -> str:
 
 
 def _op_denied(record: Record) -> str:
-    return join(
-        "refused",
-        given("to", piece(record, "ext", "sender") or piece(record, "ext", "role")),
-        because(piece(record, "ext", "reason")),
-    )
+    asked = piece(record, "ext", "sender") or piece(record, "ext", "role")
+    what = f"refused what {asked} asked for" if asked else "refused a request"
+    return join(what, because(piece(record, "ext", "reason")))
 
 
 def _finished(record: Record) -> str:
@@ -184,5 +182,5 @@ OPS: Final[Mapping[str, Callable[[Record], str]]] = {
     "checkpoint-taken": _files("the files were kept as checkpoint"),
     "checkpoints-pruned": _files("old checkpoints of the files were removed"),
     "rollback-begun": _files("the files are being put back to checkpoint"),
-    "rollback-ended": _files("the files were put back to checkpoint"),
+    "rollback-ended": _files("putting the files back ended, checkpoint"),
 }
