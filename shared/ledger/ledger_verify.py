@@ -498,6 +498,8 @@ def walk(log, path, end, head_note):
     if rest:
         torn = not rest.startswith(CP) or log.checkpoint(rest) or log.pending
         log.say("torn_tail" if torn else "line_break_removed", log.size)
+    if log.unread:
+        log.lose(log.size + 1)
     last, head = max(log.size - 1, 0), head_of(log, head_note)
     if log.suspect:
         log.say("record_changed", last)

@@ -25,6 +25,8 @@ from test_ledger_attacks import (
     ORIGIN,
     Held,
     QuickDisk,
+    by_package,
+    by_single_file,
     coarse,
     edit_lines,
     is_record,
@@ -595,7 +597,8 @@ def test_neither_raises_on_arbitrary_bytes(
     names += [f"segments/{0:020d}.jsonl", f"segments/{7:020d}.jsonl"]
     for name in data.draw(st.sets(st.sampled_from(names), min_size=1)):
         (log / name).write_bytes(data.draw(content))
-    verify(log)
+    # Of what was never a log, the names of the findings may differ; the answer may not.
+    assert by_single_file(log, Held()).code == by_package(log, Held()).code
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
