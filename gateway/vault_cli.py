@@ -144,6 +144,7 @@ def doctor(config: Config = None) -> None:
         ("scope", f"tokens by {policy.scope}, restored to the role that sent the value"),
         ("token key", _token_key_line(settings)),
         *_vault_lines(settings, policy),
+        ("evidence", _evidence_line(settings, policy)),
     ]
     troubles = list(_troubles(settings, policy))
     for name, text in lines:
@@ -182,6 +183,20 @@ def _vault_lines(settings: Settings, policy: Policy) -> Iterator[tuple[str, str]
         "care",
         "who has the key file and the vault can read every original; back them up apart, and "
         "lose the key, and nothing can be restored",
+    )
+
+
+def _evidence_line(settings: Settings, policy: Policy) -> str:
+    from gateway.erasing import stores_of
+
+    rules = policy.evidence
+    if not rules.is_on:
+        return "off: no payload is kept"
+    keys = stores_of(settings, policy, b"").keys
+    until = f", at least {rules.retention.days} days" if rules.retention.name else ""
+    return (
+        f"{rules.keep}, redacted, erased by {rules.subject}{until}; keys in {keys.path}, wrapped "
+        f"by the key from {keys.described}"
     )
 
 

@@ -100,6 +100,11 @@ class KeyStore:
         return self._keys.place
 
     @property
+    def described(self) -> str:
+        """The place of the wrapping key, for sentences."""
+        return self._keys.described()
+
+    @property
     def exists(self) -> bool:
         """Whether anything was ever kept here."""
         return self._path.exists()

@@ -6,17 +6,18 @@ import asyncio
 import base64
 import contextlib
 import http.client
+import io
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from aiohttp import web
@@ -30,6 +31,7 @@ from gateway_harness import (
     running,
 )
 
+from gateway.cli import run
 from gateway.offline import message_events, plan_answer
 from shared.evidence.keys import KeyStore
 from shared.evidence.sealing import DataKey
@@ -85,17 +87,27 @@ def call(gateway: Gateway, text: str, *, stream: bool = False, path: str = "/age
         return refused.code
 
 
-def sphragis(gateway: Gateway, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *arguments],
-        env=gateway._environment,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: bytes
+    stderr: bytes
 
 
-def said(done: subprocess.CompletedProcess[bytes]) -> Any:
+def sphragis(gateway: Gateway, *arguments: str) -> Done:
+    """Run one command line as the operator of this gateway."""
+    streams = [io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2)]
+    with (
+        mock.patch.dict(os.environ, gateway._environment, clear=True),
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+    ):
+        code = run(arguments)
+    out, err = (stream.buffer.getvalue() for stream in streams)  # type: ignore[attr-defined]
+    return Done(code, out, err)
+
+
+def said(done: Done) -> Any:
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
 
@@ -167,8 +179,15 @@ def test_kept_shown_and_erased_beside_a_running_gateway(provider: Provider, tmp_
         assert kept == provider.seen[-3].body, "what was forwarded is what was kept"
         assert MARK.encode() in kept
         assert SECRET.encode() not in kept
+        came_back = said(
+            sphragis(gateway, "evidence", "show", "--seq", str(outcome["seq"]), "--json")
+        )
+        as_received = base64.b64decode(came_back["data"])
+        assert b"[EMAIL_" in as_received
+        assert SECRET.encode() not in as_received
         export = [r for r in gateway.records() if r["type"] == "export"][-1]
-        assert export["ext"]["records"] == [requests[0]["seq"]]
+        assert export["ext"]["records"] == [outcome["seq"]]
+        assert export["action"]["kind"] == "evidence_show"
 
         before = secrets_of(home)
         assert len(before) == 2
@@ -327,7 +346,7 @@ def test_no_record_ever_names_what_is_not_there(provider: Provider, tmp_path: Pa
     home = tmp_path / "home"
     policy = policy_file(tmp_path, 'keep = "both"')
     gateway = Gateway(home, provider.url, policy_file=policy)
-    for number in range(3):
+    for number in range(2):
         gateway.start()
         ended = threading.Event()
 
