@@ -60,6 +60,12 @@ class Space:
         """Tell whether there is space for the reserve and for going on above the mark."""
         return self._free() >= self._low_water + ROOM_BYTES + self._missing()
 
+    def make_room(self) -> None:
+        """Give up the reserve if there is no room for a single record: a start owes some. Raises
+        OSError."""
+        if self._missing() == 0 and self._free() < ROOM_BYTES:
+            self.give_up_reserve()
+
     def keep_reserve(self) -> None:
         """Have the reserve on the disk. Raises NoSpace or OSError."""
         if self._missing() == 0:

@@ -201,6 +201,7 @@ class Ledger:
         self, keys: KeyRing, loss: Mapping[str, Any] | None, *, close_open_requests: bool
     ) -> None:
         """Repair a torn end, write the records that a start owes, and start the threads."""
+        self._space.make_room()
         at, key = self._writer.at, None
         if loss is not None and "segment_key" in loss:
             key = keys.load_segment(at.first, loss["segment_key"])

@@ -170,6 +170,18 @@ def test_a_log_that_is_low_closes_and_opens_again(tmp_path: Path) -> None:
     assert verify_path(tmp_path / "log").exit_code == 0
 
 
+def test_a_start_on_a_full_disk_uses_the_reserve_for_what_it_owes(tmp_path: Path) -> None:
+    disk = SmallDisk(8 * MIB)
+    with open_log(tmp_path, disk=disk, reserve_bytes=MIB) as ledger:
+        ledger.append("request", {}).result(10)
+    disk.room = MIB + 100  # somebody else filled the rest
+    with open_log(tmp_path, disk=disk, reserve_bytes=MIB, close_open_requests=True) as again:
+        assert again.state is LogState.LOW
+        assert [r["type"] for r in again.records(2)] == ["outcome", "gap"]
+        again.append("stop", {}).result(10)
+    assert verify_path(tmp_path / "log").exit_code == 0
+
+
 def test_a_start_on_a_full_disk_is_one_plain_sentence(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"cannot be (written|used)"):
         open_log(tmp_path, disk=SmallDisk(100))
