@@ -1,0 +1,46 @@
+"""A deck and a gateway on one machine record each other's heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deck_harness import DeckRig, agent_role
+from gateway_harness import Gateway
+
+from shared.anchors.neighbors import anchor_records
+from shared.ledger import LedgerError, open_note, parse_vkey
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[DeckRig]:
+    rig = DeckRig(tmp_path)
+    yield rig
+    rig.close()
+
+
+def neighbors_in(ledger: Path) -> list[dict[str, Any]]:
+    try:
+        return [record["ext"] for record in anchor_records(ledger)]
+    except LedgerError:
+        return []
+
+
+def test_a_deck_and_a_gateway_record_each_other(rig: DeckRig, tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1")
+    gateway._environment["XDG_STATE_HOME"] = rig.env["XDG_STATE_HOME"]
+    gateway.start()
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    deck, own = rig.state_dir / "ledger", tmp_path / "home" / "ledger"
+    rig.wait(lambda: neighbors_in(deck) and neighbors_in(own))
+    assert gateway.stop() == 0
+    for here, there in ((deck, own), (own, deck)):
+        ext = neighbors_in(here)[0]
+        assert ext["kind"] == "neighbor"
+        assert "alarm" not in ext
+        text = open_note(ext["note"], [parse_vkey(ext["vkey"])])
+        assert text.startswith(f"{ext['origin']}\n{ext['size']}\n")
+        assert ext["vkey"] in (there / "log.json").read_text()
