@@ -244,3 +244,6 @@ def test_a_pruning_that_is_killed_at_any_step_completes_when_it_is_run_again(
         assert len(prunes) == 1
         assert records[0]["seq"] == prunes[0]["ext"]["last_kept_first"]
         assert prunes[0]["ext"]["first"] == 0
+        verdict = verify_path(folder / "log")
+        assert verdict.status is Status.OK, verdict.findings
+        assert "pruned" in {note.code for note in verdict.notes}
