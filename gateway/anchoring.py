@@ -7,12 +7,16 @@ while a machine on which the ledgers cannot find each other only costs a warning
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from gateway.logs import say
 from gateway.settings import Settings
 from shared.anchors.neighbors import neighbors_dir
-from shared.anchors.schedule import AnchorConfig
+from shared.anchors.schedule import AnchorConfig, AnchorStatus
 from shared.ledger.storage import reason
 from shared.paths import UnsafeDirectory
 
@@ -35,6 +39,32 @@ def anchor_config(settings: Settings) -> AnchorConfig:
         neighbors=_neighbors() if settings.neighbors else None,
         head_seconds=settings.head_seconds,
     )
+
+
+class AnchorMetrics(Collector):
+    """How the ways out fare, for `/metrics`."""
+
+    def __init__(self, status: AnchorStatus) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges."""
+        size = GaugeMetricFamily(
+            "sphragis_anchor_records",
+            "Records under the newest head that left the machine this way.",
+            labels=("kind", "name"),
+        )
+        failures = GaugeMetricFamily(
+            "sphragis_anchor_failures",
+            "How often in a row this way out has failed.",
+            labels=("kind", "name"),
+        )
+        for channel in self._status.channels:
+            if channel.kind != "neighbor":
+                size.add_metric((channel.kind, channel.name), channel.size)
+            failures.add_metric((channel.kind, channel.name), channel.failures)
+        yield size
+        yield failures
 
 
 def authority_of(settings: Settings) -> Authority | None:

@@ -23,7 +23,7 @@ from aiohttp import HttpVersion11, web
 
 from gateway import console, exporting, health, pidfile
 from gateway.admission import Admission, Refused
-from gateway.anchoring import anchor_config
+from gateway.anchoring import AnchorMetrics, anchor_config
 from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
 from gateway.control import Control, Operation
 from gateway.erasing import CONTROL_OPERATIONS, finish_interrupted, stores_of
@@ -149,6 +149,7 @@ class Gateway:
         self.pool: ScanPool | None = None
         self.pipeline: Pipeline | None = None
         self.anchors = AnchorStatus()
+        self.metrics.watch(AnchorMetrics(self.anchors))
         self.readiness = Readiness(
             passing={
                 "stopping": lambda: "The gateway is stopping." if self.stopping.is_set() else None,

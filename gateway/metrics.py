@@ -20,6 +20,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 from gateway.usage import UsageMeter
 
@@ -172,6 +173,10 @@ class Metrics:
         if child is None:
             child = self._children[key] = metric.labels(*labels)
         return child  # type: ignore[return-value]
+
+    def watch(self, collector: Collector) -> None:
+        """Let `render` ask `collector` as well."""
+        self._registry.register(collector)
 
     def render(self) -> bytes:
         """Return the whole scrape, usage family first."""

@@ -57,6 +57,17 @@ function showKinds(kinds) {
   byId("kinds").replaceChildren(...(cells.length ? cells : [element("span", "None yet.")]));
 }
 
+// How the head leaves the machine: one line for each way out.
+function showAnchors(anchors) {
+  const lines = anchors.map((way) => {
+    const wrong = way.alarm || way.trouble;
+    const neighbors = way.kind === "neighbor";
+    const size = `${number.format(way.size)} ${neighbors ? "others seen" : "records"}`;
+    return element("li", `${way.kind} ${way.name}: ${wrong || size}`);
+  });
+  byId("anchors").replaceChildren(...lines);
+}
+
 function show(state) {
   showReady(state.ready, state.reasons);
   showRoles(state.tokens);
@@ -73,6 +84,7 @@ function show(state) {
   say("vkey", state.ledger.vkey);
   say("checkpoint", state.ledger.checkpoint);
   say("verify", state.ledger.verify);
+  showAnchors(state.ledger.anchors);
 }
 
 async function poll() {

@@ -229,7 +229,8 @@ def test_a_gateway_serves_while_nobody_outside_answers(tmp_path: Path, provider:
         until(lambda: anchors_of(gateway)["copy"]["failures"])
         assert "cannot be asked" in str(anchors_of(gateway)["witness"]["trouble"])
         assert gateway.get("/readyz")[0] == 200
-        assert gateway.get("/metrics")[0] == 200
+        told = gateway.get("/metrics")[1].decode()
+        assert 'sphragis_anchor_failures{kind="witness",name="gone.example.org"}' in told
         began = time.monotonic()
         assert gateway.stop() == 0
         assert time.monotonic() - began < 10
