@@ -181,6 +181,7 @@ def explain(found: Found, partner: Item | None, directory: str) -> Iterator[tupl
     if kind == "request":
         yield "redacted", redacted(record) or "nothing was found that had to be replaced"
     yield from _ending(kind, record, partner)
+    yield from _payloads(record, directory)
     rest = "\n".join(f"{name} = {value}" for name, value in leftovers(record))
     if rest:
         yield "also says", rest
@@ -194,6 +195,20 @@ def _kept_text(record: Mapping[str, Any], directory: str) -> str:
         return ""
     path = Path(directory) / "texts" / digest
     return f"\nits text is in {path}" if path.is_file() else ""
+
+
+def _payloads(record: Mapping[str, Any], directory: str) -> Iterator[tuple[str, str]]:
+    """Say what became of the payloads that were kept for a record."""
+    if not record.get("evidence"):
+        return
+    from shared.evidence.errors import EvidenceError
+    from shared.evidence.showing import fates
+
+    try:
+        said = fates(Path(directory), dict(record))
+    except EvidenceError as wrong:
+        said = [str(wrong)]
+    yield "evidence", "\n".join(harmless(sentence, 300) for sentence in said)
 
 
 def _ending(

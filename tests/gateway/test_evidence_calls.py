@@ -207,6 +207,8 @@ def test_kept_shown_and_erased_beside_a_running_gateway(provider: Provider, tmp_
         assert (answer["keys"], answer["files"], answer["other"]) == (1, 4, 1)
         gone = sphragis(gateway, "evidence", "show", "--seq", str(requests[0]["seq"]), "--json")
         assert said(gone)["state"] == f"erased by {answer['seqs'][0]}"
+        told = sphragis(gateway, "log", "show", str(requests[0]["seq"])).stdout
+        assert f"erased by record {answer['seqs'][0]}." in " ".join(told.decode().split())
         left = said(
             sphragis(gateway, "evidence", "show", "--seq", str(requests[2]["seq"]), "--json")
         )
