@@ -37,8 +37,8 @@ class Stamping:
     _owed: set[str] = field(default_factory=set)
     #: One after the other, or a late answer could put an old task back.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: How the last stamp went: recorded when it changes.
-    _last: StampKind = StampKind.TAKEN
+    #: How the last stamp went, of which role and task: recorded when it changes.
+    _last: tuple[StampKind, str, str] = (StampKind.TAKEN, "", "")
     #: Set at the end of the session: nothing is followed any more.
     closed: bool = False
 
@@ -120,13 +120,13 @@ class Stamping:
 
     def _tell(self, role: str, task: str, stamped: Stamped) -> None:
         """Write down what a record of the gateway will lack; without a socket, once."""
-        repeated = stamped.kind is self._last
-        self._last = stamped.kind
+        before, self._last = self._last, (stamped.kind, role, task)
+        repeated = before[0] is stamped.kind
         if stamped.kind is StampKind.TAKEN:
             if not repeated:
                 self.desk.events.write("INFO", "gateway takes stamps again", role=role, task=task)
             return
-        if repeated and (stamped.kind is StampKind.ABSENT or not task):
+        if before == self._last or (repeated and (stamped.kind is StampKind.ABSENT or not task)):
             return
         self.desk.events.write("WARN", "stamp not taken", role=role, id=task, reason=stamped.reason)
         self.desk.note(

@@ -148,6 +148,9 @@ async def test_a_gateway_that_fails_holds_the_task_and_gets_the_stamp_later(
     why = await stamping.before(desk.state.tasks["T1"])
     assert why == "the gateway does not take the stamp of T1: The disk is full"
     assert desk.lines == ["WARN stamp not taken"]
+    for _ in range(3):
+        assert await stamping.before(desk.state.tasks["T1"]) == why
+    assert desk.lines == ["WARN stamp not taken"]
     script.answer = lambda: httpx.Response(200, json={})
     assert await stamping.before(desk.state.tasks["T1"]) == ""
     assert desk.lines[-1] == "INFO gateway takes stamps again"
