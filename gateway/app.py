@@ -324,7 +324,8 @@ async def _open(
     stack.push_async_callback(_record_stop, gateway, audit)
     stores = stores_of(settings, policy, key)
     stack.callback(stores.close)
-    for told in await asyncio.to_thread(finish_interrupted, ledger, stores):
+    keeps = policy.evidence.is_on
+    for told in await asyncio.to_thread(finish_interrupted, ledger, stores, keeps=keeps):
         say(told)
     evidence = Evidence(policy.evidence, stores)
     await asyncio.to_thread(evidence.open)
@@ -347,11 +348,12 @@ async def _open(
             read_timeout=settings.read_timeout,
         )
     )
-    gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
-    gateway.policy, gateway.audit, gateway.stores = policy, audit, stores
+    # Before the gateway can be ready: a deck stamps as soon as it is.
     control = Control(gateway, audit, address, _operations())
     stack.push_async_callback(control.stop)
     await control.start()
+    gateway.ledger, gateway.vault, gateway.pool = ledger, vault, pool
+    gateway.policy, gateway.audit, gateway.stores = policy, audit, stores
     gateway.pipeline = Pipeline(
         Parts(
             settings=settings,

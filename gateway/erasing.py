@@ -106,14 +106,23 @@ def stores_of(settings: Settings, policy: Policy, tenant_key: bytes) -> Stores:
     )
 
 
-def finish_interrupted(ledger: Ledger, stores: Stores) -> list[str]:
+def finish_interrupted(ledger: Ledger, stores: Stores, *, keeps: bool) -> list[str]:
     """End erasures and prunings that a kill cut short; blocking; return the sentences to log.
 
-    Raises EvidenceError.
+    Raises EvidenceError where the gateway `keeps` evidence; else old evidence that cannot be
+    opened is no reason not to start.
     """
-    told = [f"an erasure that was cut short is done ({name})" for name in resume(ledger, stores)]
-    if files := finish(stores.ledger_dir):
-        told.append(f"a pruning that was cut short is done ({files} files)")
+    told = []
+    try:
+        told += [
+            f"an erasure that was cut short is done ({name})" for name in resume(ledger, stores)
+        ]
+        if files := finish(stores.ledger_dir):
+            told.append(f"a pruning that was cut short is done ({files} files)")
+    except EvidenceError as wrong:
+        if keeps:
+            raise
+        told.append(f"warning: {wrong}")
     return told
 
 

@@ -55,6 +55,12 @@ def entries_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def size_of(entry: dict[str, Any]) -> int:
+    """Return how many bytes an entry says its payload has; 0 when it says nothing of use."""
+    size = entry.get("bytes")
+    return size if type(size) is int and size > 0 else 0
+
+
 def named(directory: Path) -> dict[str, list[int]]:
     """Return the records that name evidence, by the id of its key."""
     found: dict[str, list[int]] = {}

@@ -65,7 +65,7 @@ def show(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
     budget, items = MAX_SHOWN, []
     for record in found:
         for entry in records.entries_of(record):
-            budget -= int(entry.get("bytes", 0))
+            budget -= records.size_of(entry)
             items.append(_item(stores, record, entry, gone, fits=budget >= 0))
     return {"items": items, "recorded": receipt.seq}
 
@@ -203,7 +203,7 @@ def stats(directory: Path, keys_file: Path) -> dict[str, Any]:
     for record in records.records(directory, records.EVIDENCE):
         for entry in records.entries_of(record):
             payloads[record["type"]] += 1
-            sizes[record["type"]] += int(entry.get("bytes", 0))
+            sizes[record["type"]] += records.size_of(entry)
     files = [path for path, _ in EvidenceStore(directory).files()]
     groups = list(_groups(keys_file))
     return {

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from gateway import evidence as keeping
+from gateway.erasing import EvidenceRefused, done, finish_interrupted
 from gateway.evidence import NOTHING, OTHER_MEDIA, Evidence, EvidenceUnavailable, KeptNow, Owner
 from gateway.redaction.policy import PolicyError, parse_policy
 from shared.evidence.errors import EvidenceError
 from shared.evidence.retention import DAY_US, Retention
 from shared.evidence.rules import EvidenceRules, Keep, Subject
 from shared.evidence.stores import Stores, stores_in
+from shared.ledger import Ledger
 
 DAY = 20_000
 OWNER = Owner("a" * 64, "b" * 64)
@@ -221,3 +223,42 @@ def test_a_table_that_cannot_be_kept_is_one_sentence(table: str, named: str) -> 
         rules(table)
     assert named in str(wrong.value)
     assert str(wrong.value).endswith(".")
+
+
+# -- the start -------------------------------------------------------------------------------------
+
+
+def test_lost_keys_stop_a_start_only_where_evidence_is_kept(stores: Stores, tmp_path: Path) -> None:
+    stores.keys.open()
+    stores.close()
+    (tmp_path / "keys" / "evidence.key").unlink()
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin="t") as ledger:
+        with pytest.raises(EvidenceError, match="is missing but"):
+            finish_interrupted(ledger, stores, keeps=True)
+        (told,) = finish_interrupted(ledger, stores, keeps=False)
+        assert told.startswith("warning: The key file")
+
+
+def test_the_same_request_for_something_else_is_refused(stores: Stores, tmp_path: Path) -> None:
+    ask = {"basis": "b", "operator": "o", "request": "R"}
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin="t") as ledger:
+        first = done("erase", ledger, stores, {**ask, "subject": "jane"})
+        assert (first["keys"], first["already"]) == (0, False)
+        again = done("erase", ledger, stores, {**ask, "subject": "jane"})
+        assert (again["seqs"], again["already"]) == (first["seqs"], True)
+        with pytest.raises(EvidenceRefused, match="give this one another id") as wrong:
+            done("erase", ledger, stores, {**ask, "subject": "john"})
+        assert "john" not in str(wrong.value)
+        with pytest.raises(EvidenceRefused, match="Name what to erase"):
+            done("erase", ledger, stores, ask)
+        with pytest.raises(EvidenceRefused, match="--basis is missing"):
+            done("erase", ledger, stores, {**ask, "subject": "jane", "basis": ""})
+        with pytest.raises(EvidenceRefused, match="No evidence is kept for record 0"):
+            done("evidence-show", ledger, stores, {"seq": 0, "operator": "o"})
+        kinds = [record["type"] for record in ledger.records()]
+        assert kinds.count("erase") == 1
+        assert "export" not in kinds
+        assert b"jane" not in b"".join(
+            path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+        )
+    stores.close()
