@@ -182,6 +182,8 @@ class Admission:
 
 async def _next_chunk(content: StreamReader) -> bytes:
     try:
+        if chunk := content.read_nowait():
+            return chunk  # nothing to wait for
         async with asyncio.timeout(BODY_IDLE):
             return await content.readany()
     except TimeoutError:

@@ -9,6 +9,7 @@ an event stream is dropped; what the provider reported (usage, model, stop reaso
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final
@@ -18,7 +19,7 @@ from gateway.redaction.restore import StreamRestorer, restore_text
 from gateway.redaction.stand_ins import Shapes
 from gateway.upstream import Answer, UpstreamFailed
 from gateway.wire import WireFormat, WireRefused
-from gateway.wire.base import ignore_signed
+from gateway.wire.base import ignore_signed, unchanged
 from gateway.wire.body import ANYTHING, EVENT_STREAM, JSON
 
 #: Whole answers above this many bytes are restored in a thread; below, a thread costs more than
@@ -30,6 +31,10 @@ _UNDECLARED: Final = frozenset(("application/octet-stream", "text/plain"))
 _JSON_OPENS: Final = (b"{", b"[")
 #: Seconds a stream may go without a byte to the client while text is held back for a token.
 HOLD_PING: Final = 10.0
+
+
+#: The bracket and the first letter of a token, as bytes of JSON or of text.
+_TOKEN_BEGINS: Final = re.compile(rb"\[[A-Z\\]|\\u005[bB]")
 
 
 class Restoring:
@@ -56,6 +61,10 @@ class Restoring:
     def text(self, text: str) -> str:
         """Restore a whole string."""
         return restore_text(text, self._look_up, self._shapes)
+
+    def may_be_in(self, data: bytes) -> bool:
+        """Whether the bytes of an answer may hold something to restore, escaped or not."""
+        return self._shapes is not None or _TOKEN_BEGINS.search(data) is not None
 
     def stream(self, encode: Callable[[str], str]) -> StreamRestorer:
         """Return the restorer of one run of streamed text."""
@@ -162,7 +171,8 @@ async def streamed(
 
 
 def _restore(format_: WireFormat, media_type: str, data: bytes, restoring: Restoring) -> bytes:
-    answer = format_.restore_body(data, media_type, restoring.text, restoring.signed)
+    restore = restoring.text if restoring.may_be_in(data) else unchanged
+    answer = format_.restore_body(data, media_type, restore, restoring.signed)
     outcome = restoring.outcome
     outcome.usage, outcome.stop, outcome.model = answer.usage, answer.stop_reason, answer.model
     return answer.body

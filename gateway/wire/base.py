@@ -111,6 +111,11 @@ def ignore_signed(_text: str, _signature: str) -> None:
     """Take no note of signed text."""
 
 
+def unchanged(text: str) -> str:
+    """Restore nothing: for an answer in which there cannot be a token."""
+    return text
+
+
 class TextRedactor(Protocol):
     """What a format needs of the redaction engine: plain text in, redacted text out.
 

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.wire.base import WireRefused
-from gateway.wire.strictjson import MAX_DEPTH, Number, dumps, loads, loads_object
+from gateway.wire.strictjson import (
+    MAX_DEPTH,
+    Number,
+    dumps,
+    glance,
+    loads,
+    loads_object,
+    read_answer,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -154,3 +162,28 @@ def test_a_refusal_crosses_a_process_border_whole() -> None:
     refused = WireRefused("code", "A sentence.", "messages[0]")
     again = pickle.loads(pickle.dumps(refused))
     assert (again.code, str(again), again.location) == ("code", "A sentence.", "messages[0]")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1,"b":[true,null,"x"]}',
+        b'{"a":"\\ud800"}',
+        b'{"a":NaN,"b":2}',
+        b'{"a":1,"a":2}',
+        b'\xef\xbb\xbf{"a":1}',
+        b'{"a":"\xff"}',
+        b"[" * 100 + b"]" * 100,
+    ],
+)
+def test_a_glance_sees_what_a_reading_does(data: bytes) -> None:
+    assert glance(data) == read_answer(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[" * 129 + b"]" * 129, b"<html>"])
+def test_a_glance_refuses_what_a_reading_does(data: bytes) -> None:
+    with pytest.raises(WireRefused) as glanced:
+        glance(data)
+    with pytest.raises(WireRefused) as read:
+        read_answer(data)
+    assert glanced.value.code == read.value.code

@@ -77,6 +77,7 @@ class CreateBatch(JsonFormat):
 
     family = Family.ANTHROPIC
     walk = BatchWalk
+    rewrites = True
 
     def model_of(self, document: Any) -> str:
         """Return the model of the first request: a batch as a whole names none."""
@@ -95,6 +96,7 @@ class LookAtBatch(BodilessFormat):
     """The calls that list, look at, cancel and delete batches."""
 
     family = Family.ANTHROPIC
+    rewrites = True
 
     def restore_response(self, document: Any, restore: Callable[[str], str]) -> Any:
         """Return the batch object or the list."""
