@@ -50,8 +50,8 @@ def scanner() -> Scanner:
     return Scanner(load_policy(), KEY, finder=Finder())
 
 
-def job(body: bytes, scope: str = "role/a") -> ScanJob:
-    return ScanJob("anthropic.messages", body, content_type="application/json", scope=scope)
+def job(body: bytes, scope: str = "role/a", wire: str = "anthropic.messages") -> ScanJob:
+    return ScanJob(wire, body, content_type="application/json", scope=scope)
 
 
 def facts(result: ScanResult) -> tuple[Any, ...]:
@@ -94,6 +94,31 @@ def test_every_order_of_conversations_gives_the_bytes_of_a_fresh_scanner(
             how = chance.choice(({}, {"indent": 1}, {"separators": (",", ":")}))
             body = written(conversation(spoken[:count], **more), **how)
             assert facts(warm.run(job(body))) == facts(scanner().run(job(body)))
+
+
+@pytest.mark.parametrize(
+    ("wire", "name", "said"),
+    [
+        ("openai.chat", "messages", lambda text: {"role": "user", "content": text}),
+        (
+            "openai.responses",
+            "input",
+            lambda text: {"role": "user", "content": [{"type": "input_text", "text": text}]},
+        ),
+    ],
+)
+def test_conversations_of_other_formats_give_the_bytes_of_a_fresh_scanner(
+    wire: str, name: str, said: Any
+) -> None:
+    warm = scanner()
+    tools = [{"type": "function", "name": "f", "description": "a secret one", "parameters": {}}]
+    spoken = [said(text) for text in ("plain", "my secret", "more", "é", "another secret", "end")]
+    for count in range(1, len(spoken) + 1):
+        body = written({"model": "gpt-5", "tools": tools, name: spoken[:count], "stream": True})
+        for _ in range(2):
+            assert facts(warm.run(job(body, wire=wire))) == facts(
+                scanner().run(job(body, wire=wire))
+            )
 
 
 def test_the_turns_of_a_session_give_the_bytes_of_a_fresh_scanner() -> None:

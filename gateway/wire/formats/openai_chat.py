@@ -90,6 +90,7 @@ class ChatWalk(SchemaWalk):
     """One chat request: files, sounds and sealed reasoning beside the rest."""
 
     SCHEMA = _SCHEMA
+    KNOWN_LISTS = frozenset(("tools", "messages"))
 
     def field(self, name: str, value: Any, place: Location) -> Any:
         """Redact a member; sounds and lists of thoughts are of their own kind."""

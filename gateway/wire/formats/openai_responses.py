@@ -156,6 +156,7 @@ class ResponsesWalk(SchemaWalk):
     """One request: items of every type, and files, sound and pictures inside them."""
 
     SCHEMA = _SCHEMA
+    KNOWN_LISTS = frozenset(("tools", "input"))
 
     def field(self, name: str, value: Any, place: Location) -> Any:
         """Redact a member; those the API gives a meaning of their own have a method here."""
