@@ -46,7 +46,7 @@ def sphragis(home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[
 def grown(base: Path, count: int = 10) -> Path:
     with Ledger.open(base / "log", keys=base / "keys", origin=ORIGIN) as ledger:
         for _ in range(count):
-            ledger.append("request", {}).result(10)
+            ledger.append("deny", {}).result(10)
     return base / "log"
 
 
@@ -94,6 +94,10 @@ def test_a_witness_is_named_run_asked_and_stopped(tmp_path: Path) -> None:
     [found] = verify_cosignatures(done.stdout, [key])
     assert (log / "anchors" / "11.cosig").read_text() == found.line + "\n"
     assert done.stdout.startswith((log / "anchors" / "11.checkpoint").read_text())
+    (tmp_path / "kept").write_text(done.stdout)
+    outside = ("--cosignature", tmp_path / "kept", "--witness", program.vkey)
+    checked = sphragis(tmp_path, "verify", log, *outside)
+    assert checked.returncode == 0, checked.stderr
     second = sphragis(
         tmp_path, "witness", "serve", "--dir", tmp_path / "w", "--log", vkey_of(log),
         "--listen", "127.0.0.1:0",
@@ -145,7 +149,9 @@ def test_a_stamp_on_demand(tmp_path: Path) -> None:
         done = sphragis(tmp_path, "anchor", log, "--tsa", url, "--tsa-ca", authority.ca)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("stamped 11 records at 20")
-    assert (log / "anchors" / "11.tsr").exists()
+    stamp = ("--tsr", log / "anchors" / "11.tsr", "--tsa-ca", authority.ca)
+    checked = sphragis(tmp_path, "verify", log, *stamp)
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_recorded_heads_are_printed_and_written(tmp_path: Path) -> None:
@@ -291,6 +297,13 @@ def test_two_gateways_record_each_other_and_a_rollback_shows(
     origin = str(json.loads((tmp_path / "two" / "ledger" / "log.json").read_bytes())["origin"])
     priors = sphragis(tmp_path / "one", "neighbors", origin)
     assert priors.stdout.count(origin + "\n") == 3
+    sphragis(tmp_path / "one", "neighbors", origin, "-o", tmp_path / "priors")
+    newest = max((tmp_path / "priors").iterdir(), key=lambda path: int(path.stem.split("-")[1]))
+    ledger = tmp_path / "two" / "ledger"
+    assert sphragis(tmp_path, "verify", ledger).returncode == 0
+    judged = sphragis(tmp_path, "verify", ledger, "--prior", newest)
+    assert judged.returncode == 1
+    assert "rolled_back" in judged.stderr
 
 
 def test_neighbors_can_be_turned_off(tmp_path: Path, provider: Provider) -> None:

@@ -40,7 +40,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def work(ledger: Ledger, count: int = 1) -> None:
-    for future in [ledger.append("request", {}) for _ in range(count)]:
+    for future in [ledger.append("deny", {}) for _ in range(count)]:
         future.result(10)
 
 
