@@ -2,8 +2,9 @@
 
 Invariants: every failure is one sentence, `error: …`, on standard error; `verify` exits 0 intact,
 1 tampered, 2 incomplete, 3 wrongly called; `scan` 0 nothing found, 1 something found, 3 wrongly
-called; every other verb exits 0 or 1. Nothing heavy is
-imported before the verb that needs it runs, because decks probe this program often.
+called; `evidence` 0 done, 1 changed, 2 missing (both of its check), 3 not done; every other verb
+exits 0 or 1. Nothing heavy is imported before the verb that needs it runs, because decks probe this
+program often.
 `main` is the console script; `run` is the same with arguments and result as values.
 """
 
@@ -25,9 +26,9 @@ from shared import __version__
 
 PID_FILE: Final = "sphragis.pid"
 #: `verify` called wrongly (contracts/ledger.md section 2.10); `scan` as well, because its 1 says
-#: that something was found.
+#: that something was found, and `evidence`, whose check says 1 for changed.
 WRONGLY_CALLED: Final = 3
-_TELLING: Final = frozenset({"verify", "scan"})
+_TELLING: Final = frozenset({"verify", "scan", "evidence"})
 
 app = typer.Typer(
     name="sphragis",

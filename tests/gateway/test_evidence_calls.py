@@ -341,6 +341,7 @@ def test_a_changed_or_lost_file_is_found(provider: Provider, tmp_path: Path) -> 
     changed = sphragis(gateway, "evidence", "check", "--json")
     assert changed.returncode == 1
     assert json.loads(changed.stdout)["states"] == {"missing": 1, "changed": 1}
+    assert sphragis(gateway, "evidence", "show", "--seq", "0").returncode == 3
 
 
 def test_no_record_ever_names_what_is_not_there(provider: Provider, tmp_path: Path) -> None:
