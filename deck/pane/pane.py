@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deck.pane.process import ExitStatus, PaneError, PaneProcess, PaneStartError, StopProof
-from deck.pane.screen import Screen
 from deck.pane.status import (
     DEFAULT_CHROME,
     BootClock,
@@ -31,6 +30,7 @@ from deck.pane.status import (
     is_chrome,
     title_shows_work,
 )
+from deck.pane.terminal.engine import EngineKind, make_engine
 from deck.pane.typing import (
     Done,
     HumanLine,
@@ -77,6 +77,7 @@ class PaneSpec:
     input_prompts: tuple[str, ...] = ()
     chrome_markers: tuple[str, ...] = ()
     history: int = 10_000
+    engine: EngineKind = EngineKind.PYTE
     log_path: Path | None = None
 
 
@@ -355,8 +356,8 @@ class Pane:
         self._pane_id = str(uuid.uuid4())
         # Set by `stop`: an exit that comes now was asked for.
         self.stopping = False
-        self.screen = Screen(
-            self._cols, self._rows, history=self.spec.history, on_reply=self._reply
+        self.screen = make_engine(
+            self.spec.engine, self._cols, self._rows, self.spec.history, self._reply
         )
         self._status = Status(PaneState.BOOTING, Source.ACTIVITY, "not started", "", self._clock())
         self._boot = BootClock(self._clock())

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deck.pane import Pane, PaneSpec
-from deck.pane.screen import Screen
+from deck.pane.terminal.screen import Screen
 
 pytestmark = pytest.mark.bench
 

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deck.pane.cells import PLAIN, Attr, Style, cells_of, clusters, pack
-from deck.pane.rendition import apply_sgr, color_hex, sgr
-from deck.pane.screen import Screen, parse_program_status
+from deck.pane.terminal.cells import PLAIN, Attr, Style
+from deck.pane.terminal.history import cells_of, pack
+from deck.pane.terminal.rendition import apply_sgr, color_hex, sgr
+from deck.pane.terminal.reports import parse_program_status
+from deck.pane.terminal.screen import Screen
+from deck.pane.terminal.widths import clusters
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "terminal"
 FIXTURES = DATA / "xtermjs_escape_sequence_files"
@@ -31,7 +34,7 @@ def picture(screen: Screen) -> tuple[object, ...]:
         screen.display,
         [row.styles for row in screen.grid],
         [row.wrapped for row in screen.grid],
-        (screen.cursor.y, screen.cursor.x, screen._wrap),
+        (screen.cursor.y, screen.cursor.x, screen.pending_wrap),
         screen.style,
         screen.title,
         sorted(screen.private),
@@ -204,8 +207,8 @@ def test_a_snapshot_draws_the_same_screen_for_whoever_joins_late(
         {1049} if screen.alternate else set()
     )
     assert (late.mode, late.margins, late.title) == (screen.mode, screen.margins, screen.title)
-    assert late._drawing == screen._drawing
-    assert late._shifted == screen._shifted
+    assert late.drawing == screen.drawing
+    assert late.shifted == screen.shifted
 
 
 @settings(max_examples=200, deadline=None)
@@ -245,7 +248,7 @@ def test_soft_wrapped_text_survives_every_change_of_width(
         joining = row.wrapped
     lines = [*(line.text for line in screen.history), *logical]
     assert [line for line in lines if line] == texts
-    before_cursor = screen.grid[screen.cursor.y].chars[: screen.cursor.x + screen._wrap]
+    before_cursor = screen.grid[screen.cursor.y].chars[: screen.cursor.x + screen.pending_wrap]
     assert before_cursor[-1] == texts[-1][-1]
 
 

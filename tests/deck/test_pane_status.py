@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.pane.screen import Screen
+from deck.pane.terminal.screen import Screen
 from deck.pane.status import (
     DEFAULT_CHROME,
     BootClock,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from deck.pane.cells import DEFAULT_COLOR, RGB, Attr, Style
+from deck.pane.terminal.cells import DEFAULT_COLOR, RGB, Attr, Style
 
 MAX_PARAMS: Final = 32
 

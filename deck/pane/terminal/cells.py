@@ -1,0 +1,82 @@
+"""What a terminal cell holds: styles and rows of cells. Pure.
+
+Invariants of a row: `chars` and `styles` have one entry per column; a wide character stands in its
+first column and leaves the empty string in the second; a row's `version` is new after every change,
+unique over the screen, so a viewer redraws exactly the rows whose version it has not drawn.
+Called by all of the terminal and by whoever draws it.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Final, NamedTuple
+
+DEFAULT_COLOR: Final = -1
+# Colors are -1 (default), 0..255 (palette) or RGB plus this bit.
+RGB: Final = 0x1000000
+
+
+class Attr(IntFlag):
+    """Rendition flags of a cell."""
+
+    NONE = 0
+    BOLD = 1
+    DIM = 2
+    ITALIC = 4
+    BLINK = 8
+    REVERSE = 16
+    HIDDEN = 32
+    STRIKE = 64
+    OVERLINE = 128
+
+
+class Style(NamedTuple):
+    """How a cell looks. `underline`: 0 none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed."""
+
+    fg: int = DEFAULT_COLOR
+    bg: int = DEFAULT_COLOR
+    attrs: int = 0
+    underline: int = 0
+    underline_color: int = DEFAULT_COLOR
+    link: str = ""
+
+
+PLAIN: Final = Style()
+
+
+class Row:
+    """One line of cells. `wrapped`: its text goes on in the next row (a soft wrap)."""
+
+    __slots__ = ("chars", "styles", "version", "wide", "wrapped")
+
+    def __init__(self, columns: int, style: Style, version: int) -> None:
+        self.chars = [" "] * columns
+        self.styles = [style] * columns
+        self.wide = False
+        self.wrapped = False
+        self.version = version
+
+    def text(self) -> str:
+        """The row's text, right-trimmed."""
+        return "".join(self.chars).rstrip()
+
+    def text_cells(self) -> list[str]:
+        """The cells up to the last one that is not blank."""
+        used = len(self.chars)
+        while used and self.chars[used - 1] == " ":
+            used -= 1
+        return self.chars[:used]
+
+    def fill(self, start: int, stop: int, style: Style) -> None:
+        """Blank the columns start..stop-1; a wide character cut in half is blanked whole."""
+        if self.wide:
+            self.split(start)
+            self.split(stop)
+        count = stop - start
+        self.chars[start:stop] = [" "] * count
+        self.styles[start:stop] = [style] * count
+
+    def split(self, column: int) -> None:
+        """Make `column` a border between characters: a wide one across it becomes two blanks."""
+        if 0 < column < len(self.chars) and not self.chars[column]:
+            self.chars[column - 1] = self.chars[column] = " "
