@@ -22,7 +22,8 @@ except Exception:  # not installed, or broken: then it is not used
     FastKey = None
 
 EXIT = {"ok": 0, "tampered": 1, "incomplete": 2, "usage": 3}
-WRONG_CALL = set("bad_vkey bad_evidence no_such_path not_a_ledger not_a_bundle unreadable unknown_schema".split())
+WRONG_CALL = set("""bad_vkey bad_evidence no_such_path not_a_ledger not_a_bundle unreadable
+ unknown_schema""".split())
 MISSING = set("""checkpoint_missing empty file_missing head_missing key_missing log_id_unknown
  log_json_missing proof_missing records_lost request_unanswered seal_missing segment_missing
  stamp_unchecked text_missing time_contradicted torn_tail unsigned_tail""".split())
@@ -30,6 +31,7 @@ TYPES = set("""genesis start stop request outcome deny gate_open gate_decision d
  policy_set config_set key_rotate seal anchor erase hold export recover clock_step heartbeat gap
  journal""".split())
 SEAL = "first last size root sha256 previous tip ts frontier open".split()
+SEAL_STATE = "size tip ts open peaks".split()
 SLOW_CHECKS, MAX_PENDING, SMALL = 300, 8192, 1 << 20
 TOLERANCE = 600 * 10**6  # how far apart two clocks may be, in microseconds
 Key = collections.namedtuple("Key", "name id public")
@@ -119,7 +121,8 @@ def parse_vkey(text, kind=1):
     name, key_id, blob = (text.strip().split("+", 2) + ["", ""])[:3] if type(text) is str else "   "
     raw = unbase64(blob)
     good_id = sha256(name.encode() + b"\n" + raw).digest()[:4]
-    if not name or re.search(r"\s", name) or len(raw) != 33 or raw[0] != kind or key_id != good_id.hex():
+    fits = len(raw) == 33 and raw[0] == kind and key_id == good_id.hex()
+    if not name or re.search(r"\s", name) or not fits:
         raise Bad("not a vkey")
     return Key(name, good_id, raw[1:])
 
@@ -157,7 +160,8 @@ def point_add(a, b):
     """The sum of two points given as (X, Y, Z, T) with x = X/Z, y = Y/Z, xy = T/Z."""
     e, f = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
     g, h = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
-    return (f - e) * (h - g) % P, (h + g) * (f + e) % P, (h - g) * (h + g) % P, (f - e) * (f + e) % P
+    x, y, z, t = f - e, f + e, h - g, h + g
+    return x * z % P, t * y % P, z * t % P, x * y % P
 
 def point_times(n, point):
     result = (0, 1, 1, 0)
@@ -180,9 +184,10 @@ BASE = point_of((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
 
 def ed25519_verify(public, message, signature):
     try:
-        a, r, s = point_of(public), point_of(signature[:32]), int.from_bytes(signature[32:], "little")
+        a, r = point_of(public), point_of(signature[:32])
     except Bad:
         return False
+    s = int.from_bytes(signature[32:], "little")
     h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % ORDER
     left, right = point_times(s, BASE), point_add(r, point_times(h, a))
     same = [(left[i] * right[2] - right[i] * left[2]) % P == 0 for i in (0, 1)]
@@ -215,7 +220,8 @@ def rotation(record, name):
         ext = record["ext"]
         old, new = parse_vkey(ext["old"]), parse_vkey(ext["new"])
         text = "%s/key-rotate\n%d\n%s\n" % (name, record["seq"], ext["new"])
-        return (old, new) if signed_by(ext["note"], [old, new]) == text and new.name == name else None
+        good = signed_by(ext["note"], [old, new]) == text and new.name == name
+        return (old, new) if good else None
     except (Bad, KeyError, TypeError, AttributeError):
         return None
 
@@ -355,7 +361,9 @@ class Log:
     def check(self, key, message, signature):
         """Verify a signature that is not published, unless that would take too long."""
         self.unchecked += FastKey is None
-        return len(signature) == 64 if self.unchecked > SLOW_CHECKS else verifies(key, message, signature)
+        if self.unchecked > SLOW_CHECKS:
+            return len(signature) == 64
+        return verifies(key, message, signature)
 
     def rotate(self, record):
         seq, pair = record["seq"], rotation(record, self.origin)
@@ -378,7 +386,8 @@ class Log:
             times, kinds = [r["ts"] for r in records], {r["type"] for r in records}
             numbers = list(range(self.size, self.size + len(lines)))
             good = [r["prev"] for r in records] == [self.tip] + [leaf.hex() for leaf in leaves[:-1]]
-            good = good and [r["seq"] for r in records] == numbers and {r["v"] for r in records} == {1}
+            good = good and [r["seq"] for r in records] == numbers
+            good = good and {r["v"] for r in records} == {1}
             good = good and {type(r[n]) for r in records for n in ("v", "seq", "ts")} == {int}
             good = good and kinds <= TYPES - {"key_rotate"} and self.peaks is not None
             if not good or times[0] < self.rules.ts or times != sorted(times):
@@ -401,7 +410,8 @@ class Log:
         while self.watch and self.watch[-1] < self.base:
             self.watch.pop()
         for at in [n - self.base for n in takewhile(lambda n: n <= size, reversed(self.watch))]:
-            root, old = root_of(grow(self.base, self.peaks, self.leaves[:at])), self.seen.get(self.base + at)
+            root = root_of(grow(self.base, self.peaks, self.leaves[:at]))
+            old = self.seen.get(self.base + at)
             times = [old and old[1]] + [r["ts"] for r in records] + [old and old[2]]
             self.seen[self.base + at] = (root, times[at], times[at + 1])
         if records:
@@ -455,8 +465,8 @@ class Log:
         except Bad:
             return self.say("checkpoint_signature", last)
         if origin != self.origin or size < self.size:
-            other = origin != self.origin
-            return self.say("checkpoint_of_another_log" if other else "checkpoint_out_of_order", last)
+            kind = "of_another_log" if origin != self.origin else "out_of_order"
+            return self.say("checkpoint_" + kind, last)
         if size > self.size:
             self.say("record_missing", self.size) if size > self.size + self.unread else None
             self.lose(size)
@@ -538,7 +548,7 @@ def check_seal(log, first, note, file_hash, previous):
     here = (log.size, log.tip, log.rules.ts, log.rules.open, log.peaks)
     if seal["sha256"] != file_hash:
         log.say("segment_changed", None, first)
-    elif log.peaks is not None and here != tuple(seal[n] for n in ("size", "tip", "ts", "open", "peaks")):
+    elif log.peaks is not None and here != tuple(map(seal.get, SEAL_STATE)):
         log.say("seal_mismatch", None, first)
     if previous not in (None, seal["previous"]):
         log.say("seal_mismatch", None, first)
@@ -564,7 +574,9 @@ def note_claim(code, note, cosigner=None):
             when = seconds * 10**6 if verifies(cosigner, message.encode(), blob[12:]) else None
     if cosigner and when is None:
         return "cosignature_bad", size, root, lambda keys: False, None
-    return code, size, root, lambda keys: signed_by(note, keys, False) and origin == keys[0].name, when
+    def test(keys):
+        return signed_by(note, keys, False) and origin == keys[0].name
+    return code, size, root, test, when
 
 def run_receipt_claim(note):
     name, content = split_note(note)[0].split("\n")[:2]
@@ -583,12 +595,13 @@ def receipt_claim(text):
 
 def stamp_claim(report, stamp, folder, authority):
     """An RFC 3161 time stamp over the bytes of the checkpoint file of the same name."""
-    near, kept = pathlib.Path(stamp).with_suffix(".checkpoint"), folder / "anchors" / pathlib.Path(stamp).name
-    near = near if near.exists() else kept.with_suffix(".checkpoint")
+    near = pathlib.Path(stamp).with_suffix(".checkpoint")
+    near = near if near.exists() else folder / "anchors" / near.name
     command = ["openssl", "ts", "-verify", "-data", near, "-in", stamp, "-CAfile", authority]
     try:
         good = subprocess.run(command, capture_output=True).returncode == 0
-        shown = subprocess.run(["openssl", "ts", "-reply", "-in", stamp, "-text"], capture_output=True)
+        show = ["openssl", "ts", "-reply", "-in", stamp, "-text"]
+        shown = subprocess.run(show, capture_output=True)
     except OSError:
         return report.say("stamp_unchecked")
     match = re.search(rb"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", shown.stdout)
@@ -629,11 +642,13 @@ def judge(log, claim):
         good = False
     seen = log.seen.get(size, (root, None, None))
     if not good or size > log.size or seen[0] != root:
-        code = "records_lost" if good and lost else "rolled_back" if good and size > log.size else code
+        if good:
+            code = "records_lost" if lost else "rolled_back" if size > log.size else code
         log.say(code, None, "at %d records" % size)
     elif size not in log.seen:
         log.report.note("not_comparable", None, "at %d records" % size)
-    if good and when and ((seen[1] or 0) > when + TOLERANCE or (seen[2] or when) < when - TOLERANCE):
+    before, after = seen[1] or 0, seen[2] or when
+    if good and when and (before > when + TOLERANCE or after < when - TOLERANCE):
         log.say("time_contradicted", size)
 
 # -- a directory -----------------------------------------------------------------------------------
@@ -747,7 +762,7 @@ def verify_directory(folder, args, report):
 def conclude(log, head, head_note, gaps, folder, args):
     say, note, rules = log.say, log.report.note, log.rules
     for start, end, digest in gaps:
-        pruned = [p for p in rules.pruned if p.get("size") == end and p.get("seal_sha256") == digest]
+        pruned = (end, digest) in [(p.get("size"), p.get("seal_sha256")) for p in rules.pruned]
         note("pruned", end) if start == 0 and digest and pruned else say("segment_missing", start)
     root = log.seen.get(head[1], (None,))[0] if head else None
     if head and not head_of(log, head_note):
@@ -830,7 +845,8 @@ def verify_part(files, args, report):
         try:
             proof = [unbase64(line) for line in head[2:]]
             record = exact_record(parts["json"])
-            if root_from(leaf_hash(parts["json"]), seq, size, proof) != root or record["seq"] != seq:
+            found = root_from(leaf_hash(parts["json"]), seq, size, proof)
+            if found != root or record["seq"] != seq:
                 raise Bad("another root")
             records[seq] = record
         except Bad:
@@ -857,7 +873,8 @@ def verify_part(files, args, report):
         digest = ext.get("digest") if type(ext) is dict else None
         if kind == "outcome":
             known = type(ref) is int and ref < seq and ref not in answered
-            if not known or ref not in lines or records.get(ref, {"type": "request"})["type"] != "request":
+            asked = records.get(ref, {"type": "request"})["type"] == "request" if known else False
+            if not asked or ref not in lines:
                 say("outcome_unpaired", seq, "", known and ref not in lines)
             answered.add(ref if type(ref) is int else None)
         if kind == "policy_set":
@@ -903,16 +920,17 @@ def main(arguments=None):
     if args.json:
         listed = [[{"code": c, "seq": s, "more": m} for (c, s), m in items]
                   for items in (found, report.notes.items())]
-        print(json.dumps({"status": status, "records": log.records if log else 0,
-                          "origin": log.origin if log else "", "root": log.root.hex() if log else "",
-                          "findings": listed[0], "notes": listed[1]}))
+        about = (log.records, log.origin, log.root.hex()) if log else (0, "", "")
+        print(json.dumps({"status": status, "records": about[0], "origin": about[1],
+                          "root": about[2], "findings": listed[0], "notes": listed[1]}))
     else:
         print("%s: %d records read" % (status.upper(), log.records if log else 0))
         for word, items in (("", found), ("note: ", report.notes.items())):
             for (code, seq), more in items:
                 place = "" if seq is None else " at record %d" % seq
                 print("%s%s%s%s" % (word, code.replace("_", " "), place, more and " (%s)" % more))
-        print("root: %s\n%s" % (log.root.hex(), log.note.strip())) if log and status == "ok" else None
+        if log and status == "ok":
+            print("root: %s\n%s" % (log.root.hex(), log.note.strip()))
     return EXIT[status]
 
 if __name__ == "__main__":

@@ -7,8 +7,11 @@ is bimodal, so absolute figures are printed and never asserted.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +24,13 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from shared.ledger import Ledger, verify_path
+from shared.ledger import Ledger, ledger_verify, verify_path
 from shared.ledger.checkpoint import load_signer
 from shared.ledger.log import _Entry
 from shared.ledger.recovery import recover
 from shared.ledger.segment import list_segments
 from shared.ledger.storage import Disk
+from shared.ledger.texts import keep_text
 
 pytestmark = pytest.mark.bench
 
@@ -154,13 +158,16 @@ def test_appends_cost_little_more_than_the_sync_they_wait_for(tmp_path: Path) ->
     assert stored <= 1100
 
 
-def build(home: Path) -> Path:
+def build(home: Path, records: int = RECORDS) -> Path:
     ledger = Ledger.open(home / "log", keys=home / "keys", origin=ORIGIN, disk=MemoryDisk())
-    for start in range(1, RECORDS, 64):
+    digest = keep_text(home / "log", b"the policy")
+    policy = REQUEST["policy"] | {"digest": digest}
+    ledger._commit([_Entry("policy_set", {"policy": policy})])
+    for start in range(ledger.size, records, 64):
         outcome = {"dur_us": 1_234_567, "http": 200, "status": "ok"}
         ledger._commit(
             [
-                _Entry("request", dict(REQUEST))
+                _Entry("request", REQUEST | {"policy": policy})
                 if n % 2 == 0
                 else _Entry("outcome", {"outcome": outcome, "ref": start + n - 1})
                 for n in range(64)
@@ -215,3 +222,71 @@ def test_verification_and_start_stay_within_a_few_times_of_hashing_and_parsing(
     ]
     show("Reading", rows, ("what", "records/s", "per CPU second", "to the floor", "bar"))
     assert max(costs) <= 4 * floor
+
+
+MILLION = 1_000_000
+MEBIBYTE = 1 << 20
+#: The package with all signatures, and the single file without any package at all.
+BY_PACKAGE = (
+    "import sys; from gateway.cli import main; "
+    "sys.argv = ['sphragis', 'verify', sys.argv[1]]; main()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process: seconds that passed, seconds of processor time, and peak memory in bytes."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+def run(*command: str) -> Run:
+    """Run a Python program to its good end, in the repository."""
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    wall = time.perf_counter() - begin
+    return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def hash_and_parse_slowly(path: Path) -> None:
+    """The least a verifier without packages does."""
+    with path.open("rb") as file:
+        for line in file:
+            sha256(b"\x00" + line[:-1]).digest()
+            json.loads(line)
+
+
+def test_a_million_records_are_verified_in_seconds_and_little_memory(tmp_path: Path) -> None:
+    log = build(tmp_path, MILLION)
+    floor = min(spent(lambda: hash_and_parse_slowly(list_segments(log)[0]))[1] for _ in range(2))
+    single = min(
+        (run("-I", "-S", ledger_verify.__file__, str(log)) for _ in range(2)),
+        key=lambda each: each.wall,
+    )
+    package = min((run("-c", BY_PACKAGE, str(log)) for _ in range(2)), key=lambda each: each.wall)
+    rows = [
+        (
+            name,
+            f"{each.wall:.1f} s",
+            f"{MILLION / each.wall:,.0f}",
+            f"{MILLION / each.cpu:,.0f}",
+            bar,
+            f"{each.peak / MEBIBYTE:.0f} MiB",
+        )
+        for name, each, bar in (
+            ("ledger_verify.py, standard library", single, "150,000"),
+            ("sphragis verify, all signatures", package, "200,000"),
+        )
+    ]
+    head = ("1,000,000 records", "time", "records/s", "per CPU second", "bar", "peak")
+    show("Verifying (bars: 7 s, 100 MiB)", rows, head)
+    assert max(single.peak, package.peak) <= 100 * MEBIBYTE
+    assert single.cpu <= 2.5 * floor
+    assert package.cpu <= 2.5 * floor
