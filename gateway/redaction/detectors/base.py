@@ -73,7 +73,13 @@ class Source:
             shape = self._shape = self._bytes().translate(_SHAPES)
             if not self.text.isascii() and _OTHER_DIGIT.search(self.text):
                 shape = self._shape = b""
-        return not shape or any(piece in shape for piece in shapes)
+        if not shape:
+            return True
+        # A generator would take longer than the search.
+        for piece in shapes:  # noqa: SIM110
+            if piece in shape:
+                return True
+        return False
 
     def may_hold_digits(self, least: int) -> bool:
         """Whether so many digits follow each other with signs and blanks between at most."""
