@@ -125,4 +125,11 @@ def make_engine(
     on_reply: Callable[[bytes], None] | None = None,
 ) -> Engine:
     """A fresh terminal. One that is not installed or does not load is replaced by pyte's."""
+    if kind is EngineKind.GHOSTTY:
+        try:
+            from deck.pane.terminal.ghostty import GhosttyScreen
+        except (ImportError, OSError):
+            pass
+        else:
+            return GhosttyScreen(columns, lines, history, on_reply)
     return Screen(columns, lines, history, on_reply)
