@@ -272,6 +272,7 @@ def following(text: str, starts: tuple[int, ...], value: Value) -> Iterator[tupl
 #: Heads and rows of tables: no longer than this, or it is no table.
 _LINE_MOST: Final = 2000
 _ROWS_MOST: Final = 20_000
+_MOST_ROWS: Final = 4096
 _HEAD_CELL: Final = 48
 #: How much longer than a name the head of its column may be.
 _HEAD_MORE: Final = 16
@@ -447,16 +448,23 @@ def _split(text: str, start: int, end: int, sign: str) -> Cells:
 
 
 def _rows(text: str, at: int, sign: str, width: int) -> Iterator[Cells]:
+    known: dict[str, Cells | None] = {}  # rows repeat
     for _ in range(_ROWS_MOST):
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
         if end - at > _LINE_MOST:
             return
-        if _RULER.fullmatch(text, at, end) is None or end == at:
-            cells = _split(text, at, end, sign)
+        line = text[at:end]
+        if line not in known:
+            if len(known) > _MOST_ROWS:
+                known.clear()
+            ruled = end > at and _RULER.fullmatch(line) is not None
+            known[line] = None if ruled else _split(line, 0, len(line), sign)
+        cells = known[line]
+        if cells is not None:
             if abs(len(cells) - width) > 1 or end == at:
                 return
-            yield cells
+            yield [(first + at, last + at) for first, last in cells]
         if end >= len(text):
             return
         at = end + 1
