@@ -55,9 +55,10 @@ def append(home):
             os.write(1, b"%d %s\\n" % (receipt.seq, receipt.leaf.encode()))
     for n in range(8):
         threading.Thread(target=work, args=(n,)).start()
-    while os.getpid() % 2:
+    while True:
         time.sleep(0.04)
-        ledger.rotate_key()
+        if os.getpid() % 2:
+            ledger.rotate_key()
 
 for line in sys.stdin:
     pid = os.fork()
