@@ -686,3 +686,26 @@ def test_an_accepted_loss_explains_what_is_held_of_it(tmp_path: Path) -> None:
     said = verify(log, Held(receipts=(held[-1],)))
     assert "records_lost" in said.found
     assert said.code == 2
+
+
+def test_a_pruned_log_is_whole_from_where_its_erase_record_says(tmp_path: Path) -> None:
+    from shared.evidence.prune import prune
+    from shared.evidence.stores import stores_in
+    from shared.ledger.commitment import load_commitment_key
+
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        receipts = []
+        for _ in range(3):
+            receipts += write(ledger, 4)
+            ledger.seal_now()
+        key = load_commitment_key(tmp_path / "keys")
+        stores = stores_in(tmp_path / "log", tmp_path / "keys", key)
+        ask = {"operator": "o", "basis": "b", "before": "2999-01-01"}
+        assert prune(ledger, stores, ask)["segments"] > 0
+        receipts += write(ledger, 2)
+    said = verify(tmp_path / "log", Held(receipts=(receipts[-1],)))
+    assert (said.code, said.found, said.notes) == (0, set(), {"pruned"})
+    said = verify(tmp_path / "log", Held(receipts=(receipts[0],)))
+    assert (said.code, said.notes) == (0, {"pruned", "not_comparable"})
+    list_segments(tmp_path / "log")[0].unlink()
+    assert verify(tmp_path / "log").code == 2
