@@ -277,6 +277,7 @@ class AddressRule(Rule):
         if not _ANY_DIGIT.search(text):
             return
         done = 0
+        tails: dict[str, int] = {}
         for index, at, to in self._search.find_matches_as_indexes(folded, overlapping=True):
             if to < done:
                 continue
@@ -290,7 +291,7 @@ class AddressRule(Rule):
                 if found is None:
                     continue
                 first, last = found
-                last = _with_tail(text, first, last)
+                last = _with_tail_once(text, last, tails)
                 first = _with_place_before(text, first, done)
                 done = last
                 if _is_no_ones(text, first):
@@ -327,7 +328,7 @@ def _by_place(source: Source) -> Iterator[Span]:
             continue
         street = _street_of_place(text, match.start())
         if street is not None:
-            done = _with_tail(text, street, match.start())
+            done = _with_tail(text, match.start())
             yield Span(street, done, "ADDRESS", 0.75, "place")
     for match in _UK_SECOND.finditer(text) if source.may_hold(b" 0xx") else ():
         code = _UK_ALONE.search(text, max(0, match.start() - 4), match.end())
@@ -513,7 +514,26 @@ def _is_no_ones(text: str, first: int) -> bool:
     return _LICENSE.match(text, first) is not None
 
 
-def _with_tail(text: str, first: int, end: int) -> int:
+#: All that is looked at behind a street whose tail is no longer than `_SHORT_TAIL` (five pieces
+#: are tried, the longest is three places and a code, 700 characters), and before it.
+_TAIL_SEEN: Final = 1000
+_SHORT_TAIL: Final = 100
+_TAIL_BEFORE: Final = 4
+
+
+def _with_tail_once(text: str, end: int, known: dict[str, int]) -> int:
+    """`_with_tail`, which knows what it found where the text went on alike: lines repeat."""
+    window = text[max(0, end - _TAIL_BEFORE) : end + _TAIL_SEEN]
+    size = known.get(window)
+    if size is None:
+        size = _with_tail(text, end) - end
+        whole = len(window) == _TAIL_BEFORE + _TAIL_SEEN and not window[-1].isspace()
+        if whole and size <= _SHORT_TAIL and len(known) < _MOST_SEEN:
+            known[window] = size
+    return end + size
+
+
+def _with_tail(text: str, end: int) -> int:
     """Take the flat and the postal place behind a street with it."""
     placed = False
     unit = False
@@ -869,9 +889,7 @@ def _phrase(text: str, start: int, end: int, done: int) -> Found:
     match = _GENERIC.match(text, end)
     if match is None:
         match = _GENERIC_NUMBERED.match(text, end)
-        if match is None or _with_tail(text, match.start("street"), match.end("street")) == (
-            match.end("street")
-        ):
+        if match is None or _with_tail(text, match.end("street")) == (match.end("street")):
             return None
     street = match["street"]
     if not _has_name(street) or _NOT_A_STREET.search(street):
