@@ -8,7 +8,7 @@ Called by all of the terminal and by whoever draws it.
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from typing import Final, NamedTuple
 
 DEFAULT_COLOR: Final = -1
@@ -44,8 +44,17 @@ class Style(NamedTuple):
 PLAIN: Final = Style()
 
 
+class Wrap(IntEnum):
+    """Whether a row's text goes on in the next row (a soft wrap)."""
+
+    NO = 0
+    FULL = 1
+    #: Its last column is blank: the wide character that comes next did not fit.
+    SHORT = 2
+
+
 class Row:
-    """One line of cells. `wrapped`: its text goes on in the next row (a soft wrap)."""
+    """One line of cells."""
 
     __slots__ = ("chars", "styles", "version", "wide", "wrapped")
 
@@ -53,19 +62,21 @@ class Row:
         self.chars = [" "] * columns
         self.styles = [style] * columns
         self.wide = False
-        self.wrapped = False
+        self.wrapped = Wrap.NO
         self.version = version
 
     def text(self) -> str:
         """The row's text, right-trimmed."""
         return "".join(self.chars).rstrip()
 
-    def text_cells(self) -> list[str]:
-        """The cells up to the last one that is not blank."""
+    def used(self) -> int:
+        """Columns its text takes: all before a soft wrap, else up to the last character."""
         used = len(self.chars)
+        if self.wrapped:
+            return used - 1 if self.wrapped is Wrap.SHORT and self.chars[-1] == " " else used
         while used and self.chars[used - 1] == " ":
             used -= 1
-        return self.chars[:used]
+        return used
 
     def fill(self, start: int, stop: int, style: Style) -> None:
         """Blank the columns start..stop-1; a wide character cut in half is blanked whole."""

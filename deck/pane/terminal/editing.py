@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from deck.pane.terminal.cells import PLAIN, Row
+from deck.pane.terminal.cells import PLAIN, Row, Wrap
 from deck.pane.terminal.grid import Grid
 from deck.pane.terminal.movement import Params
 from deck.pane.terminal.writing import write_again
@@ -35,19 +35,19 @@ def _erase_rows(g: Grid, start: int, stop: int) -> None:
     for y in range(start, stop):
         g.grid[y] = g.new_row()
     if 0 < start < stop:
-        g.grid[start - 1].wrapped = False
+        g.grid[start - 1].wrapped = Wrap.NO
 
 
 def _el(g: Grid, p: Params) -> None:
     row, x = g.grid[g.cursor.y], g.cursor.x
     if p[0] == 0:
         row.fill(x, g.columns, g.blank)
-        row.wrapped = False
+        row.wrapped = Wrap.NO
     elif p[0] == 1:
         row.fill(0, x + 1, g.blank)
     elif p[0] == 2:
         row.fill(0, g.columns, g.blank)
-        row.wrapped = False
+        row.wrapped = Wrap.NO
     g.touch(row)
     g.pending_wrap = False
 
@@ -126,7 +126,7 @@ def alignment(g: Grid) -> None:
     for row in g.grid:
         row.chars[:] = "E" * g.columns
         row.styles[:] = [PLAIN] * g.columns
-        row.wide = row.wrapped = False
+        row.wide, row.wrapped = False, Wrap.NO
         g.touch(row)
     g.move(0, 0)
 

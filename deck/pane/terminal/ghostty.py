@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from deck.pane.status import Signal, plain
-from deck.pane.terminal.cells import DEFAULT_COLOR, PLAIN, RGB, Attr, Row, Style
+from deck.pane.terminal.cells import DEFAULT_COLOR, PLAIN, RGB, Attr, Row, Style, Wrap
 from deck.pane.terminal.grid import MAX_SIZE
 from deck.pane.terminal.history import Line, pack
 from deck.pane.terminal.modes import (
@@ -51,6 +51,7 @@ BYTES_PER_CELL: Final = 16
 # History is compressed, a step at a time, after this much output.
 COMPRESS_EVERY: Final = 128 * 1024
 STRING_LIMIT: Final = 8192
+GRAPHEMES: Final = 2027
 
 # Answers that leave as the library gives them: status, position, modes, size in cells, colors.
 _AS_GIVEN: Final = re.compile(
@@ -111,6 +112,9 @@ class GhosttyScreen:
         terminal.on_reply(self._reply)
         terminal.on_unknown_sequence(self._unknown, STRING_LIMIT)
         self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t*", 0)
+        # Clusters share a cell without being asked for, as in the other engine.
+        self._set("MODE_DEFAULT", "GhosttyTerminalModeConfig*", (GRAPHEMES, True))
+        _lib.ghostty_terminal_reset(self._handle)
         self._on("BELL", "GhosttyTerminalBellFn", self._bell)
         self._on("SIZE", "GhosttyTerminalSizeFn", self._size)
         self._on("COLOR_SCHEME", "GhosttyTerminalColorSchemeFn", _dark)
@@ -527,5 +531,5 @@ def _read_history(terminal: Any, y: int) -> Row:
             _lib.ghostty_grid_ref_row(ref, flags)
             _lib.ghostty_row_get(flags[0], _lib.GHOSTTY_ROW_DATA_WRAP, wrapped)
     row.wide = "" in row.chars
-    row.wrapped = bool(wrapped[0])
+    row.wrapped = Wrap.FULL if wrapped[0] else Wrap.NO
     return row

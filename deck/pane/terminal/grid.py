@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import pyte
 
-from deck.pane.terminal.cells import DEFAULT_COLOR, PLAIN, Row, Style
+from deck.pane.terminal.cells import DEFAULT_COLOR, PLAIN, Row, Style, Wrap
 from deck.pane.terminal.history import History
 
 MAX_SIZE: Final = 1000
@@ -148,7 +148,7 @@ class Grid(pyte.Screen):
         del grid[top : top + count]
         grid[bottom + 1 - count : bottom + 1 - count] = [self.new_row() for _ in range(count)]
         if top > 0:
-            grid[top - 1].wrapped = False
+            grid[top - 1].wrapped = Wrap.NO
         return gone
 
     def scroll_down(self, top: int, count: int) -> None:
@@ -157,9 +157,9 @@ class Grid(pyte.Screen):
         count = min(count, bottom - top + 1)
         del grid[bottom + 1 - count : bottom + 1]
         grid[top:top] = [self.new_row() for _ in range(count)]
-        grid[bottom].wrapped = False
+        grid[bottom].wrapped = Wrap.NO
         if top > 0:
-            grid[top - 1].wrapped = False
+            grid[top - 1].wrapped = Wrap.NO
 
     def open_gap(self, row: Row, x: int, count: int) -> None:
         """Insert blanks at x; what is pushed over the edge is lost."""
@@ -172,7 +172,7 @@ class Grid(pyte.Screen):
         row.styles[x:x] = [self.blank] * count
         del row.chars[self.columns :]
         del row.styles[self.columns :]
-        row.wrapped = False
+        row.wrapped = Wrap.NO
         self.touch(row)
 
     def close_gap(self, row: Row, x: int, count: int) -> None:
@@ -184,5 +184,5 @@ class Grid(pyte.Screen):
         del row.styles[x : x + count]
         row.chars += [" "] * count
         row.styles += [self.blank] * count
-        row.wrapped = False
+        row.wrapped = Wrap.NO
         self.touch(row)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from deck.pane.terminal.cells import PLAIN, Row, Style
+from deck.pane.terminal.cells import PLAIN, Row, Style, Wrap
 from deck.pane.terminal.widths import cluster_width, clusters
 
 # A run of one style in a packed line: length, colors, flags, underline, number of its link.
@@ -38,11 +38,13 @@ class Line(NamedTuple):
 
 def pack(row: Row) -> Line:
     """The row as a history line. Trailing plain blanks are dropped unless the row is wrapped."""
-    joined = "".join(row.chars)
-    text = joined if row.wrapped else joined.rstrip(" ")
+    wrapped = bool(row.wrapped)
     styles = row.styles
+    if row.wrapped is Wrap.SHORT:
+        styles = styles[: row.used()]
+    text = "".join(row.chars[: row.used()])
     if styles.count(PLAIN) == len(styles):
-        return Line(text, row.wrapped)
+        return Line(text, wrapped)
     runs: list[bytes] = []
     links: list[str] = []
     start, current = 0, styles[0]
@@ -52,7 +54,7 @@ def pack(row: Row) -> Line:
             start, current = column, style
     if current != PLAIN:
         runs.append(_pack_run(len(styles) - start, current, links))
-    return Line(text, row.wrapped, b"".join(runs), tuple(links))
+    return Line(text, wrapped, b"".join(runs), tuple(links))
 
 
 def _pack_run(count: int, style: Style, links: list[str]) -> bytes:

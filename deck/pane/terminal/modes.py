@@ -120,10 +120,12 @@ def _reset_private(g: Grid, mode: int) -> None:
 
 
 def _enter_alternate(g: Grid, mode: int) -> None:
-    if g.primary is not None:
-        return
     if mode == 1049:
         save_cursor(g)
+    if g.primary is not None:
+        if mode == 1049:  # entered again: cleared, as xterm does
+            g.grid = [g.new_row() for _ in range(g.lines)]
+        return
     g.primary, g.primary_saved = g.grid, g.saved
     g.saved = Saved()
     g.private.add(mode)
@@ -131,14 +133,13 @@ def _enter_alternate(g: Grid, mode: int) -> None:
 
 
 def _leave_alternate(g: Grid, mode: int) -> None:
-    if g.primary is None:
-        return
-    g.grid, g.primary = g.primary, None
-    g.private -= ALTERNATE
-    for row in g.grid:
-        g.touch(row)
-    g.saved = g.primary_saved
-    if mode == 1049:
+    if g.primary is not None:
+        g.grid, g.primary = g.primary, None
+        g.private -= ALTERNATE
+        for row in g.grid:
+            g.touch(row)
+        g.saved = g.primary_saved
+    if mode == 1049:  # also where there is nothing to leave, as xterm does
         restore_cursor(g)
 
 

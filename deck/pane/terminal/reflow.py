@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from deck.pane.terminal.cells import PLAIN, Row, Style
+from deck.pane.terminal.cells import PLAIN, Row, Style, Wrap
 from deck.pane.terminal.grid import MAX_SIZE, Grid
 from deck.pane.terminal.history import cells_of
 
@@ -66,7 +66,7 @@ def _fit(g: Grid, row: Row) -> None:
     elif width < g.columns:
         row.chars += [" "] * (g.columns - width)
         row.styles += [PLAIN] * (g.columns - width)
-    row.wrapped = False
+    row.wrapped = Wrap.NO
     g.touch(row)
 
 
@@ -101,7 +101,7 @@ def _rewrap(g: Grid, rows: list[Row], at: _Place) -> tuple[list[Row], _Place]:
         chars += more
         styles += looks
     for index, row in enumerate(rows):
-        used = len(row.chars) if row.wrapped else len(row.text_cells())
+        used = row.used()
         if index == at.y:
             mark = len(chars) + at.x
             used = max(used, min(at.x, len(row.chars)))
@@ -129,12 +129,13 @@ def _cut(
         if stop < len(chars) and not chars[stop] and stop - 1 > start:
             stop -= 1  # a wide character goes to the next row whole
         row = _row_of(g, chars[start:stop], styles[start:stop])
+        row.wrapped = Wrap.FULL if stop - start == g.columns else Wrap.SHORT
         rows.append(row)
         if mark is not None and (start <= mark < stop or stop >= len(chars)) and at is None:
             at = _Place(len(rows) - 1, min(max(mark - start, 0), g.columns))
         if stop >= len(chars):
+            row.wrapped = Wrap.NO
             return rows, at
-        row.wrapped = True
         start = stop
 
 

@@ -6,9 +6,10 @@ cursor, and may read the program's next bytes. Called by every engine's `snapsho
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from deck.pane.terminal.cells import PLAIN, Row, Style
 from deck.pane.terminal.grid import AUTOWRAP, CURSOR_SHOWN, ORIGIN, Grid
-from deck.pane.terminal.history import pack
 from deck.pane.terminal.modes import ALTERNATE, SYNCHRONIZED
 from deck.pane.terminal.rendition import sgr
 
@@ -51,20 +52,17 @@ def paint(rows: list[Row]) -> str:
     """Every row at its place, from the default rendition and back to it."""
     out = []
     for y, row in enumerate(rows):
-        line = pack(row)
-        if not line.text and not line.runs:
-            continue
-        out.append(f"\x1b[{y + 1}H")
-        start = 0
-        for count, style in [*line.spans(), (len(row.chars), PLAIN)]:
-            stop = min(start + count, len(row.chars))
+        parts = []
+        stop = 0
+        for style, run in groupby(row.styles):
+            start, stop = stop, stop + len(list(run))
             text = "".join(row.chars[start:stop])
             if style == PLAIN and stop == len(row.chars):
                 text = text.rstrip(" ")
             if text:
-                out.append(_look(style) + text)
-            start = stop
-        out.append("\x1b]8;;\x1b\\\x1b[0m")
+                parts.append(_look(style) + text)
+        if parts:
+            out += [f"\x1b[{y + 1}H", *parts, "\x1b]8;;\x1b\\\x1b[0m"]
     return "".join(out)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from deck.pane.terminal.cells import Row
+from deck.pane.terminal.cells import Row, Wrap
 from deck.pane.terminal.grid import AUTOWRAP, INSERT, Grid
 from deck.pane.terminal.widths import (
     CLUSTER_LIMIT,
@@ -75,7 +75,7 @@ def _put(g: Grid, run: str) -> None:
     while run:
         if g.pending_wrap:
             if AUTOWRAP in g.private:
-                _wrap_line(g)
+                _wrap_line(g, Wrap.FULL)
             else:
                 run = run[-1]
             g.pending_wrap = False
@@ -115,9 +115,10 @@ def _put_one(g: Grid, c: str) -> None:
         if AUTOWRAP in g.private:
             if not g.pending_wrap:
                 g.grid[cursor.y].fill(cursor.x, g.columns, g.blank)
-            _wrap_line(g)
-        else:
-            cursor.x = g.columns - 2
+            _wrap_line(g, Wrap.FULL if g.pending_wrap else Wrap.SHORT)
+        else:  # no room and no next row: xterm draws nothing
+            g.break_run()
+            return
         g.pending_wrap = False
     _place_wide(g, c)
 
@@ -165,9 +166,17 @@ def _join(g: Grid, c: str) -> bool:
 
 
 def _widen(g: Grid, row: Row, x: int, cluster: str) -> None:
-    """An emoji selector makes a narrow character wide, if there is room for it on the row."""
-    if not takes_emoji_selector(cluster[0]) or x + 1 >= g.columns or g.pending_wrap:
+    """An emoji selector makes a narrow character wide; at the edge it goes to the next row."""
+    if not takes_emoji_selector(cluster[0]) or g.columns < 2:
         row.chars[x] = cluster
+        return
+    if x + 1 >= g.columns:
+        if AUTOWRAP not in g.private:
+            row.chars[x] = cluster
+            return
+        row.fill(x, g.columns, g.blank)
+        _wrap_line(g, Wrap.SHORT)
+        _place_wide(g, cluster)
         return
     row.split(x + 2)
     row.chars[x : x + 2] = (cluster, "")
@@ -176,7 +185,7 @@ def _widen(g: Grid, row: Row, x: int, cluster: str) -> None:
     _go_behind(g, x + 2)
 
 
-def _wrap_line(g: Grid) -> None:
-    g.grid[g.cursor.y].wrapped = True
+def _wrap_line(g: Grid, how: Wrap) -> None:
+    g.grid[g.cursor.y].wrapped = how
     g.cursor.x = 0
     g.index()
