@@ -243,6 +243,8 @@ def _redacted_known(walk: SchemaWalk, known: Known) -> Any:
         known.forget()
         reduced = known.reduced()
         document = loads(reduced)
+    if known.left_out:
+        walk.found = known.found_in(document)
     walked = walk.document(document)
     known.learn(document, reduced, walk.KNOWN_LISTS, walk.clean)
     return known.completed(walked)

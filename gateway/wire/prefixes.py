@@ -128,6 +128,13 @@ class Known:
             at = end
         return b"".join((*parts, self._body[at:]))
 
+    def found_in(self, document: Any) -> set[int]:
+        """Return the ids of the elements of a document in which something was found before."""
+        if not isinstance(document, dict):
+            return set()
+        known = self._elements.difference((name, index) for name, index, *_ in self._out)
+        return {id(document[name][index]) for name, index in known}
+
     def completed(self, document: Any) -> Any:
         """Return a walked document with what was left out in its place, ready to be written."""
         if not self._out:

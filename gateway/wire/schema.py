@@ -155,6 +155,8 @@ class SchemaWalk:
         self._fields = self.SCHEMA.fields
         #: Ids of the parts in which nothing was found, while the document they are of lives.
         self.clean: set[int] = set()
+        #: Ids of parts in which something was found before: no use to look them up.
+        self.found: set[int] = set()
 
     def mark(self) -> bytes | None:
         """Return the name under which the beginnings of bodies are remembered, if at all."""
@@ -246,6 +248,12 @@ class SchemaWalk:
         """
         memory = self._memory
         if memory is None:
+            return walk(part, place)
+        if id(part) in self.found:
+            # So is the only thing in it.
+            content = part.get("content")
+            if isinstance(content, list) and len(content) == 1:
+                self.found.add(id(content[0]))
             return walk(part, place)
         written = dumps(part)
         mark = memory.mark(f"{self.SCHEMA.name} {walk.__name__} {self._opaque}", written)
