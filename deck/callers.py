@@ -50,6 +50,8 @@ class Peer:
     mark: str
     #: Without `/proc` a peer cannot be traced; then the token alone tells roles apart.
     traceable: bool = True
+    #: It came through the door of the egress wall, which no operator uses.
+    seat_only: bool = False
 
 
 def peer_of(pid: int) -> Peer:
@@ -85,7 +87,7 @@ def identify(
     untraceable = not peer.ancestors and peer.traceable
     if token_role is not None:
         return Caller(Kind.ROLE, token_role, peer.pid)
-    if untraceable or deck_pid in peer.ancestors:
+    if untraceable or peer.seat_only or deck_pid in peer.ancestors:
         return Caller(Kind.NOBODY, pid=peer.pid)
     return Caller(Kind.OPERATOR, pid=peer.pid)
 

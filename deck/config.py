@@ -3,8 +3,8 @@
 Owns the keys, their defaults and what happens to a bad value. Rules: only what the deck cannot
 run with is an error (one sentence naming file, key, problem and fix); a bad optional value is a
 warning and the default stands; an unknown key is a warning with the nearest known key, and the
-children of an unknown table are not reported again. The keys `wall` and `require_routing`
-promise something; until they can be enforced here, asking for them is an error, never ignored.
+children of an unknown table are not reported again. The keys `wall` and `require_routing` are
+promises: what cannot keep them is refused at the start, never ignored.
 Values other than role names and key names are not repeated in messages: arguments and hooks may
 hold secrets. Called at start, by reload, by `doctor` and by every verb that needs the team.
 """
@@ -73,6 +73,14 @@ class Viewer(StrEnum):
     EDITOR = "editor"
 
 
+class Engine(StrEnum):
+    """Which terminal engine reads the agents' output."""
+
+    PYTE = "pyte"
+    #: Faster; needs the optional dependency `ghostty`.
+    GHOSTTY = "ghostty"
+
+
 class GatewayMode(Enum):
     """How strictly the team depends on the gateway."""
 
@@ -113,6 +121,12 @@ class Role:
     owns_files: tuple[str, ...] = ()
     worktree: bool = False
     merge: Merge = Merge.MANUAL
+    #: Its process reaches the gateway and nothing else (contracts/deck.md section 2.12).
+    wall: bool = False
+    #: What a walled role may read besides: paths from the project, or from `~/`.
+    wall_read: tuple[str, ...] = ()
+    #: A known way past the gateway keeps the team from starting (section 2.11).
+    require_routing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +225,7 @@ class UiConfig:
     on_timeout: str = ""
     on_budget: str = ""
     viewer: Viewer = Viewer.PAGER
+    engine: Engine = Engine.PYTE
     theme: ThemeConfig = ThemeConfig()
 
 
@@ -449,6 +464,15 @@ class _Table:
         return f"{self._where}.{key}" if self._where else key
 
 
+@dataclass(frozen=True, slots=True)
+class _Promises:
+    """What the file promises for every role that does not say otherwise."""
+
+    wall: bool
+    wall_read: tuple[str, ...]
+    require_routing: bool
+
+
 class _Reader:
     """Turns one parsed document into a Config, collecting warnings on the way."""
 
@@ -461,8 +485,14 @@ class _Reader:
 
     def config(self, document: Mapping[str, Any]) -> Config:
         top = _Table(self, document, "")
-        roles = self._roles(top)
-        sphragis = self._sphragis(top.table("sphragis"))
+        sphragis_table = top.table("sphragis")
+        defaults = _Promises(
+            wall=top.boolean("wall", False),
+            wall_read=top.strings("wall_read"),
+            require_routing=sphragis_table.boolean("require_routing", False),
+        )
+        roles = self._roles(top, defaults)
+        sphragis = self._sphragis(sphragis_table)
         checkpoints = self._checkpoints(top.table("checkpoints"))
         pricing = self._pricing(top.table("pricing"))
         roster = self._roster(top.table("roster"))
@@ -481,7 +511,7 @@ class _Reader:
             warnings=tuple(self.warnings),
         )
 
-    def _roles(self, top: _Table) -> tuple[Role, ...]:
+    def _roles(self, top: _Table, defaults: _Promises) -> tuple[Role, ...]:
         raw = top.tables("roles")
         if not raw:
             raise ConfigError(
@@ -496,13 +526,14 @@ class _Reader:
                 _Table(self, value, f'roles."{names[i]}"' if names[i] else f"roles[{i}]"),
                 names=names,
                 leads=i == first_start,
+                defaults=defaults,
             )
             for i, value in enumerate(raw)
         )
         self._check_owners(roles)
         return roles
 
-    def _role(self, table: _Table, *, names: list[Any], leads: bool) -> Role:
+    def _role(self, table: _Table, *, names: list[Any], leads: bool, defaults: _Promises) -> Role:
         name = table.string("name", "")
         fresh, worktree = table.boolean("fresh", False), table.boolean("worktree", False)
         if leads and fresh:
@@ -541,9 +572,10 @@ class _Reader:
             owns_files=self._owned(table),
             worktree=worktree and not leads,
             merge=merge,
+            wall=table.boolean("wall", defaults.wall),
+            wall_read=(*defaults.wall_read, *table.strings("wall_read")),
+            require_routing=table.boolean("require_routing", defaults.require_routing),
         )
-        _refuse_promise(table, "wall", "the egress wall")
-        _refuse_promise(table, "require_routing", "proof of routing")
         table.finish()
         return role
 
@@ -627,7 +659,6 @@ class _Reader:
             command=table.string("command", "") or SphragisConfig().command,
             fail_closed=table.boolean("fail_closed", True),
         )
-        _refuse_promise(table, "require_routing", "proof of routing")
         table.finish()
         return found
 
@@ -683,10 +714,22 @@ class _Reader:
             on_timeout=table.string("on_timeout", ""),
             on_budget=table.string("on_budget", ""),
             viewer=table.choice("viewer", Viewer.PAGER),
+            engine=self._engine(table),
             theme=self._theme(table.table("theme")),
         )
         table.finish()
         return found
+
+    def _engine(self, table: _Table) -> Engine:
+        wanted = table.choice("engine", Engine.PYTE)
+        if wanted is Engine.PYTE:
+            return wanted
+        from deck.pane.terminal.engine import EngineKind, missing  # only for a team that asks
+
+        if problem := missing(EngineKind(wanted)):
+            table.warn("engine", problem)
+            return Engine.PYTE
+        return wanted
 
     def _theme(self, table: _Table) -> ThemeConfig:
         found: dict[str, str] = {}
@@ -745,14 +788,6 @@ def _owned_path(table: _Table, entry: str) -> str:
             "owns_files", f"holds {entry}, which belongs to the deck; name a file of the project"
         )
     return normal
-
-
-def _refuse_promise(table: _Table, key: str, promise: str) -> None:
-    """Refuse a key whose promise this version cannot keep; `false` is accepted."""
-    if table.boolean(key, False):
-        raise table.error(
-            key, f"asks for {promise}, which this version cannot enforce; remove the key"
-        )
 
 
 def _is_color(text: str) -> bool:

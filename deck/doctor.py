@@ -20,49 +20,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from deck.agents import adapter_for
 from deck.checkpoints import Checkpoints, GitError
 from deck.config import Config, ConfigError, GatewayMode, Role, load_config
 from deck.gateway import BAD_ADDRESS, Gateway
 from deck.programs import find_own
 from deck.roster import filtered, unenforced
+from deck.routing import bypasses
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
-from shared.paths import is_path_safe_role
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 
 #: The limit existing decks check; the kernel's own is 108 bytes on Linux, 104 on macOS.
 SOCKET_PATH_MAX: Final = 100
 #: CLIs known to take `--model` (contracts/deck.md section 1.15).
 _TAKE_MODEL: Final = ("claude", "agy", "codex")
-#: Variables that let an agent reach a provider past the gateway.
-PROVIDER_KEYS: Final = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "OPENAI_API_KEY",
-    "CODEX_API_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "MISTRAL_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "GROQ_API_KEY",
-    "XAI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "AWS_BEARER_TOKEN_BEDROCK",
-)
-#: Variables that send Claude Code to another provider, whatever its base URL says.
-_DETOURS: Final = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-#: CLIs that take their base URL from a file of their own (contracts/clients.md section 2).
-_ROUTED_BY_FILE: Final = {
-    "opencode": "set provider options.baseURL in opencode.json",
-    "pi": "set the base URL in ~/.pi/agent/models.json",
-}
-#: CLIs that are routed by a variable which is not the default one.
-_ROUTED_BY_VARIABLE: Final = {
-    "qwen": ("OPENAI_BASE_URL",),
-    "aider": ("ANTHROPIC_API_BASE", "OPENAI_API_BASE"),
-}
 _PROBE_SECONDS: Final = 1.0
 
 
@@ -282,35 +252,6 @@ def check_routing(facts: Facts) -> list[Finding]:
         for role in facts.config.roles
         for sentence in bypasses(role, facts.variables.get(role.name, frozenset()))
     ]
-
-
-def bypasses(role: Role, variables: frozenset[str]) -> list[str]:
-    """Return a sentence for each way a role's model calls could miss the gateway.
-
-    `variables` are the names of the variables the role sees.
-    """
-    found = []
-    keys = [name for name in PROVIDER_KEYS if name in variables]
-    if keys:
-        found.append(
-            f"sees {', '.join(keys)} and so could call the provider past the gateway; keep the key "
-            "in the gateway, or list it in env_deny"
-        )
-    detours = [name for name in _DETOURS if name in variables and _program(role) == "claude"]
-    if detours:
-        found.append(f"{', '.join(detours)} sends it past the gateway; list it in env_deny")
-    program = _program(role)
-    if program in _ROUTED_BY_FILE:
-        found.append(f"{program} ignores base URL variables; {_ROUTED_BY_FILE[program]}")
-    wanted = _ROUTED_BY_VARIABLE.get(program)
-    if wanted and not set(wanted) & {*role.base_url_env, *adapter_for(role.command).url_env}:
-        found.append(f"{program} reads {' or '.join(wanted)}; list it in base_url_env")
-    if not is_path_safe_role(role.name):
-        found.append(
-            "its name cannot be part of a URL, so its calls are not counted as its own; use "
-            "letters, digits, '.', '_' and '-'"
-        )
-    return found
 
 
 def check_checkpoints(facts: Facts) -> list[Finding]:

@@ -23,6 +23,7 @@ from deck.config import ConfigError, load_config
 from deck.journal import JournalFailed
 from deck.pane.process import PaneError
 from deck.roster import NotOnPath, find_program, unenforced
+from deck.routing import NotRouted
 from deck.session import Options, Session
 from deck.sessions import SessionError, SessionPaths, paths_for, working_directory
 from shared.ledger import LedgerError
@@ -91,7 +92,7 @@ async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] |
     except OSError as error:
         _say(f"error: {error.filename or 'the deck'}: {error.strerror or type(error).__name__}")
         return 1
-    except (SessionError, NotOnPath, JournalFailed, LedgerError, PaneError) as error:
+    except (SessionError, NotOnPath, NotRouted, JournalFailed, LedgerError, PaneError) as error:
         _say(f"error: {error}")
         return 1
     except Exception:

@@ -19,6 +19,7 @@ from deck.gateway import Gateway
 from deck.processes import SEAT_MARK
 from deck.programs import with_deck_program
 from deck.sessions import SOCKET_ENV
+from deck.wall.wall import Wall
 
 #: What passes `env_allow` in any case.
 BASELINE: Final = (
@@ -52,6 +53,7 @@ class Surroundings:
     socket: str
     environ: Mapping[str, str]
     gateway: Gateway
+    wall: Wall | None = None
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from deck.journal import JournalFailed
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import ExitStatus, PaneError
 from deck.pane.status import PaneState, Status
+from deck.pane.terminal.engine import EngineKind
 from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
 from deck.protocol import one_line
@@ -149,13 +150,18 @@ class Seat:
         self.desk.job(self._deliver_for_ever())
 
     async def _spawn(self) -> None:
+        argv = command_line(self.role, self.around)
+        env = environment(self.role, self.credential, self.around)
+        if self.role.wall and self.around.wall is not None:
+            argv, env = await asyncio.to_thread(self.around.wall.enclose, self.role, argv, env)
         spec = PaneSpec(
             name=self.name,
-            argv=tuple(command_line(self.role, self.around)),
+            argv=tuple(argv),
             cwd=self.desk.directory,
-            env=environment(self.role, self.credential, self.around),
+            env=env,
             input_prompts=self.role.input_prompts,
             chrome_markers=self.role.chrome_markers,
+            engine=EngineKind(self.desk.config.ui.engine),
         )
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)

@@ -32,6 +32,7 @@ from deck.pane.status import PaneState, Status
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.recorded import config_text
 from deck.roster import Surroundings, find_program
+from deck.routing import refuse_unrouted
 from deck.seats import Seat
 from deck.server import ControlServer
 from deck.sessions import SessionError, SessionPaths, claim, write_sidecar
@@ -39,6 +40,7 @@ from deck.snapshots import Snapshots
 from deck.stamping import Stamping
 from deck.supervision import overdue
 from deck.usage import Baseline
+from deck.wall.wall import Wall
 from deck.work import Work
 from shared import __version__
 
@@ -77,6 +79,7 @@ class Session:
         self._server = ControlServer(options.paths.socket, self.dispatch)
         self._lock = -1
         self._parts: _Parts | None = None
+        self._wall: Wall | None = None
         self._gateway_was_up: bool | None = None
         #: Who asked for the end; empty for a signal or a failure.
         self._stopped_by = ""
@@ -112,6 +115,7 @@ class Session:
         write_sidecar(options.paths)
         self._log_start(resumed)
         await self._start_gateway(resumed)
+        await self._enclose()
         await self._open_parts.stamping.start()
         await self._open_parts.snapshots.start()
         await self._write_briefs(_recap(desk.state) if resumed else "")
@@ -141,6 +145,8 @@ class Session:
             if self._parts is not None:
                 await self._end_run(self._parts)
         finally:
+            if self._wall is not None:
+                await self._wall.close()
             if self._lock >= 0:
                 await self._server.close()
                 self._options.paths.sidecar.unlink(missing_ok=True)
@@ -244,13 +250,24 @@ class Session:
             pids = ",".join(map(str, ended))
             self._desk.events.write("WARN", "orphans ended", pids=pids)
 
+    async def _enclose(self) -> None:
+        """Keep what the team file promises about ways past the gateway, or refuse to start."""
+        desk = self._desk
+        refuse_unrouted(self._config, desk.environ, enforced=desk.gateway.enforced)
+        assert self._wall is not None
+        await self._wall.start()
+        for role in self._wall.roles:
+            desk.events.write("INFO", "wall proved", role=role.name)
+
     def _make_seats(self) -> None:
         desk = self._desk
+        self._wall = Wall(self._config, desk.paths, desk.environ, desk.gateway, self.dispatch)
         around = Surroundings(
             session=desk.paths.id,
             socket=str(desk.paths.socket),
             environ=desk.environ,
             gateway=desk.gateway,
+            wall=self._wall,
         )
         for role in self._config.roles:
             # A second role of the same name could never be addressed.
@@ -487,6 +504,8 @@ class Session:
             if await self._server.restore():
                 write_sidecar(desk.paths)
                 desk.events.write("WARN", "control socket restored", socket=str(desk.paths.socket))
+            if self._wall is not None:
+                await self._wall.restore()
         except (SessionError, OSError) as failure:
             desk.events.write("ERROR", "control socket lost", err=str(failure))
 

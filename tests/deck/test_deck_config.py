@@ -251,8 +251,6 @@ def test_every_other_table_is_read() -> None:
             "[[roles]]\nname = 'b'\nowns_files = ['./x']",
             'which roles."a" owns already',
         ),
-        ("[[roles]]\nname = 'a'\nwall = true", "cannot enforce"),
-        ("[[roles]]\nname = 'a'\n[sphragis]\nrequire_routing = true", "cannot enforce"),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence_with_file_key_and_fix(text: str, says: str) -> None:
