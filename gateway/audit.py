@@ -178,16 +178,19 @@ class Audit:
         which are kept first. Raises AuditUnavailable."""
         config = await self._keep(setup.settings_text)
         policy_text = await self._keep(self._policy.deciding)
-        await self._durable("start", {"ext": {"program": "sphragis", "version": __version__}})
+        # Pressing: a gateway whose disk is low starts and is not ready, so that it can be asked to
+        # make room.
+        program = {"program": "sphragis", "version": __version__}
+        await self._durable("start", {"ext": program}, pressing=True)
         settings = {"digest": config, "settings": dict(setup.settings)}
-        await self._durable("config_set", {"ext": settings})
+        await self._durable("config_set", {"ext": settings}, pressing=True)
         policy = self._policy_fields("set")
         policy["engine"] = "sphragis"
         policy["digest"] = policy_text
         extra: dict[str, Any] = {"detectors": dict(setup.detectors)}
         if setup.models:
             extra["models"] = [dict(model) for model in setup.models]
-        await self._durable("policy_set", {"policy": policy, "ext": extra})
+        await self._durable("policy_set", {"policy": policy, "ext": extra}, pressing=True)
 
     async def stopped(self, reason: str) -> None:
         """Record an orderly stop. Raises AuditUnavailable."""
@@ -212,8 +215,9 @@ class Audit:
         )
 
     async def operation(self, by: Mapping[str, Any], name: str) -> Receipt:
-        """Record that an operator asks for something, durably. Raises AuditUnavailable."""
-        return await self._durable("journal", _control(by, name, {"step": "asked"}))
+        """Record that an operator asks for something, durably; while the disk is low too, because
+        it may be what makes room. Raises AuditUnavailable."""
+        return await self._durable("journal", _control(by, name, {"step": "asked"}), pressing=True)
 
     async def operated(self, by: Mapping[str, Any], name: str, asked: Receipt, wrong: str) -> None:
         """Record how that ended, durably; `wrong` is empty when it was done. Raises
@@ -222,7 +226,7 @@ class Audit:
         fields["ref"] = asked.seq
         if wrong:
             fields["ext"]["reason"] = wrong[:MAX_REASON]
-        await self._durable("journal", fields)
+        await self._durable("journal", fields, pressing=True)
 
     async def refused(self, by: Mapping[str, Any], name: str, code: str) -> None:
         """Record an attempt on the control socket that was refused. Raises AuditUnavailable."""
@@ -243,9 +247,11 @@ class Audit:
             return await asyncio.to_thread(commit, self._key, data)
         return commit(self._key, data)
 
-    async def _durable(self, kind: str, fields: Mapping[str, Any]) -> Receipt:
+    async def _durable(
+        self, kind: str, fields: Mapping[str, Any], *, pressing: bool = False
+    ) -> Receipt:
         try:
-            return await self._ledger.append_async(kind, fields)
+            return await self._ledger.append_async(kind, fields, pressing=pressing)
         except LedgerError as wrong:
             self._metrics.append_failure()
             raise AuditUnavailable(str(wrong)) from wrong

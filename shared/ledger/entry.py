@@ -41,7 +41,7 @@ class Receipt:
 class Entry:
     """One record that waits for the writer, and who waits for it."""
 
-    __slots__ = ("fields", "loop", "type", "waiter")
+    __slots__ = ("fields", "loop", "pressing", "type", "waiter")
 
     def __init__(
         self,
@@ -49,12 +49,16 @@ class Entry:
         fields: dict[str, Any],
         waiter: Future[Receipt] | asyncio.Future[Receipt] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        pressing: bool = False,
     ) -> None:
-        """`fields` belongs to the entry from here on; the writer adds its own to it."""
+        """`fields` belongs to the entry from here on; the writer adds its own to it. What is
+        `pressing` is recorded while the disk is low."""
         self.type = type_
         self.fields = fields
         self.waiter = waiter
         self.loop = loop
+        self.pressing = pressing
 
 
 class Order:

@@ -3,8 +3,8 @@
 Owns the directory of a ledger while it is open (flock on LOCK) and who may write when.
 Guarantees: (1) a receipt exists only for a record that a completed fdatasync covers, together
 with the signed checkpoint over it; (2) records are written in the order they were accepted;
-(3) a full disk makes the log LOW: requests are refused, what closes open work is written from
-the reserve, and the log goes on by itself; (4) any other exception in the writer, whatever its
+(3) a full disk makes the log LOW: requests are refused, what closes open work or makes room is
+written from the reserve, and the log goes on by itself; (4) any other exception in the writer, whatever its
 kind, makes the log FAILED: every waiter gets an error and nothing more is accepted until a
 restart; (5) a failed fdatasync is never retried. The gateway and the deck hold one Ledger each;
 contracts/ledger.md sections 2.2 and 2.5 are the rule.
@@ -239,8 +239,11 @@ class Ledger:
 
     # -- for callers ---------------------------------------------------------------------------
 
-    def append(self, type: str, fields: Mapping[str, Any]) -> Future[Receipt]:
-        """Queue a record; the future gives its receipt once it is durable.
+    def append(
+        self, type: str, fields: Mapping[str, Any], *, pressing: bool = False
+    ) -> Future[Receipt]:
+        """Queue a record; the future gives its receipt once it is durable. One that is `pressing`
+        is taken even while the disk is low: it says what is in force, or leads to more room.
 
         The future cannot be cancelled: an accepted record is written, unless the disk turns out
         to be full. Its callbacks run in the writer thread and must be short. Raises
@@ -249,18 +252,22 @@ class Ledger:
         """
         waiter: Future[Receipt] = Future()
         waiter.set_running_or_notify_cancel()
-        self._scribe.submit(Entry(_caller_type(type), copy_fields(fields), waiter))
+        entry = Entry(_caller_type(type), copy_fields(fields), waiter, pressing=pressing)
+        self._scribe.submit(entry)
         return waiter
 
-    async def append_async(self, type: str, fields: Mapping[str, Any]) -> Receipt:
-        """Record from a coroutine; returns when the record is durable.
+    async def append_async(
+        self, type: str, fields: Mapping[str, Any], *, pressing: bool = False
+    ) -> Receipt:
+        """Record from a coroutine; returns when the record is durable. `pressing` as in `append`.
 
         Cancelling the wait does not take the record back. Raises RecordRefused, LedgerLow,
         LedgerFailed or LedgerClosed.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Receipt] = loop.create_future()
-        self._scribe.submit(Entry(_caller_type(type), copy_fields(fields), waiter, loop))
+        entry = Entry(_caller_type(type), copy_fields(fields), waiter, loop, pressing=pressing)
+        self._scribe.submit(entry)
         return await waiter
 
     def records(self, start: int = 0) -> Iterator[dict[str, Any]]:

@@ -28,14 +28,24 @@ from shared.ledger.writer import SegmentWriter
 
 #: How often an idle writer looks at the age of its segment.
 IDLE_SECONDS: Final = 60.0
-#: What is still recorded while the disk is low: it closes what is open, or says why nothing more
-#: is accepted.
-LOW_TYPES: Final = frozenset({RecordType.OUTCOME, RecordType.GAP, RecordType.STOP, RecordType.DENY})
+#: What is still recorded while the disk is low: it closes what is open, says why nothing more is
+#: accepted, or makes room (a pruning is an `erase`).
+LOW_TYPES: Final = frozenset(
+    {
+        RecordType.OUTCOME,
+        RecordType.GAP,
+        RecordType.STOP,
+        RecordType.DENY,
+        RecordType.ERASE,
+        RecordType.HOLD,
+        RecordType.RECOVER,
+    }
+)
 
 
 class LogState(StrEnum):
-    """OPEN accepts records; LOW (the disk is nearly full) only outcome, gap, stop and deny, and
-    goes back to OPEN by itself; FAILED and CLOSED never accept any again."""
+    """OPEN accepts records; LOW (the disk is nearly full) only those of LOW_TYPES and what is
+    pressing, and goes back to OPEN by itself; FAILED and CLOSED never accept any again."""
 
     OPEN = "open"
     LOW = "low"
@@ -59,6 +69,10 @@ class _Shortage:
     cause: str
     begun: int
     refused: int = 0
+
+
+def _fits_low(entry: Entry) -> bool:
+    return entry.pressing or entry.type in LOW_TYPES
 
 
 class Scribe:
@@ -138,7 +152,7 @@ class Scribe:
         """Queue a record. Raises LedgerLow, LedgerFailed or LedgerClosed."""
         with self._gate:
             if self.state is LogState.OPEN or (
-                self.state is LogState.LOW and entry.type in LOW_TYPES
+                self.state is LogState.LOW and _fits_low(entry)
             ):
                 self._queue.put(entry)
                 return
@@ -244,8 +258,8 @@ class Scribe:
 
     def _turn_away(self, entries: list[Entry]) -> list[Entry]:
         """Refuse what a log that is LOW does not record; return the rest."""
-        kept = [entry for entry in entries if entry.type in LOW_TYPES]
-        refused = [entry for entry in entries if entry.type not in LOW_TYPES]
+        kept = [entry for entry in entries if _fits_low(entry)]
+        refused = [entry for entry in entries if not _fits_low(entry)]
         with self._gate:
             if self._shortage is not None:
                 self._shortage.refused += len(refused)

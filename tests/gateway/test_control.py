@@ -356,6 +356,7 @@ def test_a_nearly_full_disk_stops_calls_with_a_sentence_and_lets_them_go_on_by_i
     filler = tmp_path / "filler"
     with running(tmp_path / "home", provider.url, disk_low_water_mib=low) as gateway:
         assert call(gateway, "coder")[0] == 200
+        ask(gateway.home, "/v1/seal")
         with filler.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, 1024 << 20)
         try:
@@ -369,6 +370,8 @@ def test_a_nearly_full_disk_stops_calls_with_a_sentence_and_lets_them_go_on_by_i
             with pytest.raises(ControlRefused, match="nearly full"):
                 stamp(gateway, "coder", "T1")
             assert len(gateway.records()) - size <= 1  # the ledger's own word at most
+            old = {"before": "2200-01-01", "basis": "the disk is full", "operator": "op"}
+            assert ask(gateway.home, "/v1/prune", old)["segments"] == 1
         finally:
             filler.unlink()
         wait_for(lambda: gateway.get("/readyz")[0] == 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import time
@@ -167,6 +168,23 @@ def test_a_log_that_is_low_closes_and_opens_again(tmp_path: Path) -> None:
         wait_for(lambda: again.state is LogState.OPEN)
     with open_log(tmp_path, close_open_requests=True):
         pass
+    assert verify_path(tmp_path / "log").exit_code == 0
+
+
+def test_below_the_mark_what_makes_room_or_presses_is_recorded(tmp_path: Path) -> None:
+    disk = SmallDisk(20 * MIB)
+    with open_log(tmp_path, disk=disk, low_water_bytes=8 * MIB) as ledger:
+        disk.room = 7 * MIB
+        wait_for(lambda: ledger.state is LogState.LOW)
+        ledger.append("erase", {"action": {"kind": "prune"}}).result(10)
+        ledger.append("hold", {"ext": {"id": "h"}}).result(10)
+        ledger.append("journal", {}, pressing=True).result(10)
+        asyncio.run(ledger.append_async("start", {}, pressing=True))
+        with pytest.raises(LedgerLow):
+            ledger.append("journal", {})
+        assert ledger.state is LogState.LOW
+        kinds = [record["type"] for record in ledger.records()]
+    assert kinds == ["genesis", "gap", "erase", "hold", "journal", "start"]
     assert verify_path(tmp_path / "log").exit_code == 0
 
 
