@@ -42,6 +42,19 @@ def settings_summary(settings: Settings) -> dict[str, Any]:
         "auto_reveal": settings.auto_reveal,
         "managed_keys": [name for name in PROVIDERS if settings.key_for(name) is not None],
         "body_limit_mib": settings.body_limit_mib,
+        "anchors": _ways_out(settings),
+    }
+
+
+def _ways_out(settings: Settings) -> dict[str, Any]:
+    """Return how the ledger's head leaves the machine: what an auditor may then ask for."""
+    copies = ("head_command", "head_file", "head_note_file", "head_syslog")
+    return {
+        "witnesses": [_told_text(witness) for witness in settings.witnesses],
+        "tsa": _told("tsa_url", settings.tsa_url) or _told("tsa_command", settings.tsa_command),
+        "ots": settings.ots,
+        "copies": [name for name in copies if getattr(settings, name)],
+        "neighbors": settings.neighbors,
     }
 
 
