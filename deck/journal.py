@@ -203,5 +203,7 @@ def _task_of(entry: Entry, state: State) -> str:
         return entry.task
     if entry.op in (Op.TASK_ADDED, Op.TASK_MOVED):
         return entry.id
+    if entry.op is Op.GATE_DECIDED:
+        return state.gates[entry.id].task
     report = state.reports.get(entry.id) if entry.op is Op.REPORT_MOVED else None
     return report.task if report is not None else ""

@@ -22,6 +22,7 @@ def gate_decision(record: Record) -> str:
     """Return the sentence of a gate record."""
     return join(
         f"gate {piece(record, 'gate', 'id')} {piece(record, 'gate', 'state')}",
+        given("for", piece(record, "task")),
         given("by", piece(record, "gate", "approver")),
         because(piece(record, "ext", "reason")),
     )

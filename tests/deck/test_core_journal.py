@@ -12,6 +12,7 @@ from deck.gates import BriefUnreadable, digest
 from deck.journal import Journal, JournalFailed
 from deck.texts import TextStore
 from shared.ledger import verify_path
+from shared.ledger.words import describe
 
 
 def opened(base: Path) -> Journal:
@@ -69,6 +70,26 @@ async def test_a_record_too_large_is_refused_and_the_next_is_written(tmp_path: P
     assert journal.state.denials == 0
     await journal.record(Entry(Op.DENIED, 2, reason="x"))
     assert journal.failure is None
+    journal.close()
+
+
+async def test_both_halves_of_a_gate_are_records_of_its_task(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    await start(journal)
+    task = Entry(Op.TASK_ADDED, 2, id="T1", role="coder", ref="0" * 64, state="gated")
+    for entry in (
+        task,
+        Entry(Op.GATE_OPENED, 3, id="G1", task="T1", ref="1" * 64),
+        Entry(Op.GATE_DECIDED, 4, id="G1", state="approved", sender="anna"),
+    ):
+        await journal.record(entry)
+    records = list(journal.ledger.records())
+    assert {record["type"] for record in records if record.get("task") == "T1"} == {
+        "delegate",
+        "gate_open",
+        "gate_decision",
+    }
+    assert describe(records[-1]) == "gate G1 approved for T1 by anna"
     journal.close()
 
 
