@@ -4,10 +4,10 @@ Owns the directory of a ledger while it is open (flock on LOCK) and who may writ
 Guarantees: (1) a receipt exists only for a record that a completed fdatasync covers, together
 with the signed checkpoint over it; (2) records are written in the order they were accepted;
 (3) a full disk makes the log LOW: requests are refused, what closes open work or makes room is
-written from the reserve, and the log goes on by itself; (4) any other exception in the writer, whatever its
-kind, makes the log FAILED: every waiter gets an error and nothing more is accepted until a
-restart; (5) a failed fdatasync is never retried. The gateway and the deck hold one Ledger each;
-contracts/ledger.md sections 2.2 and 2.5 are the rule.
+written from the reserve, and the log goes on by itself; (4) any other exception in the writer,
+whatever its kind, makes the log FAILED: every waiter gets an error and nothing more is accepted
+until a restart; (5) a failed fdatasync is never retried. The gateway and the deck hold one Ledger
+each; contracts/ledger.md sections 2.2 and 2.5 are the rule.
 """
 
 from __future__ import annotations

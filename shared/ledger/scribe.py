@@ -151,9 +151,7 @@ class Scribe:
     def submit(self, entry: Entry) -> None:
         """Queue a record. Raises LedgerLow, LedgerFailed or LedgerClosed."""
         with self._gate:
-            if self.state is LogState.OPEN or (
-                self.state is LogState.LOW and _fits_low(entry)
-            ):
+            if self.state is LogState.OPEN or (self.state is LogState.LOW and _fits_low(entry)):
                 self._queue.put(entry)
                 return
             if self.state is LogState.LOW and self._shortage is not None:
