@@ -54,6 +54,13 @@ def proof(
     rebuild: Annotated[
         bool, typer.Option("--rebuild-tiles", help="First make the tree's files anew.")
     ] = False,
+    without_texts: Annotated[
+        bool,
+        typer.Option(
+            "--without-texts",
+            help="Leave the policy texts out: they hold your own terms, such as client names.",
+        ),
+    ] = False,
     config: Config = None,
 ) -> None:
     """Prove to a stranger that records are in the log (a bundle), or that the log only grew."""
@@ -67,6 +74,8 @@ def proof(
         raise GatewayError(
             "Name what to prove: --task, --session or --seq for a bundle, or --consistency."
         )
+    if without_texts and not asked:
+        raise GatewayError("--without-texts is about a bundle; name its records as well.")
     if to is not None and consistency is None:
         raise GatewayError("--to works only with --consistency; add it.")
     try:
@@ -76,7 +85,8 @@ def proof(
         if consistency is not None:
             _prove_growth(directories, consistency, to, output)
         elif asked:
-            _prove_records(directories, selection, output or Path("bundle.zip"))
+            made = output or Path("bundle.zip")
+            _prove_records(directories, selection, made, with_texts=not without_texts)
     except LedgerError as wrong:
         raise GatewayError(str(wrong)) from wrong
 
@@ -101,14 +111,22 @@ def _rebuild(directories: Sequence[Path]) -> None:
         print(f"Made the tree of {size} records in {directory} anew.")
 
 
-def _prove_records(directories: Sequence[Path], selection: Selection, output: Path) -> None:
+def _prove_records(
+    directories: Sequence[Path], selection: Selection, output: Path, *, with_texts: bool
+) -> None:
     from shared.ledger.bundle_make import make_bundle, write_bundle
 
-    made = make_bundle(directories, selection)
+    made = make_bundle(directories, selection, with_texts=with_texts)
     write_bundle(output, made)
     print(f"{output}: {made.records} records for {selection.words()}, {len(made.data)} bytes")
     for line in _remarks(made):
         print(f"note: {line}", file=sys.stderr)
+    if with_texts and any("/texts/" in name for log in made.logs for name in log.files):
+        print(
+            "note: the policy texts are in it, with your own terms if there are any; "
+            "--without-texts leaves them out.",
+            file=sys.stderr,
+        )
 
 
 def _remarks(made: Made) -> list[str]:

@@ -28,11 +28,13 @@ manifest.json is
     {"bundle": 1,
      "files": {<every other member>: <sha256 hex>},
      "logs": [{"origin", "records": {<seq decimal>: why}, "root": hex, "size"}],
-     "selection": {"seqs": [..], "sessions": [..], "tasks": [..]}}
+     "selection": {"seqs": [..], "sessions": [..], "tasks": [..]},
+     "texts": "left_out"}               only when the maker was told to leave the texts out
 why is one of: selected (asked for: by number, or its `task` or `run` is in the selection), pair
 (the request of an outcome or the other way round, the opening of a gate or its decision), policy
 (the policy_set that put a named text in force), key (key_rotate), identity (record 0).
-The manifest is not signed: it helps to name what is wrong, nothing rests on it.
+The manifest is not signed: it helps to name what is wrong, nothing rests on it. Texts that were
+left out on purpose are missing all the same (`text_missing`), only the sentence is another.
 
 Rules of verification, by code; what is not said to be incomplete is tampering. Not a zip file or
 without a manifest: `not_a_bundle` (usage). A member whose bytes cannot be read or are not those of
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
     from shared.ledger.verdict import Verdict
 
 FORMAT: Final = 1
+#: The manifest's word for texts that the maker left out on purpose.
+LEFT_OUT: Final = "left_out"
 README: Final = "README.txt"
 MANIFEST: Final = "manifest.json"
 VERIFIER: Final = "ledger_verify.py"

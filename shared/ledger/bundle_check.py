@@ -17,6 +17,7 @@ import orjson
 
 from shared.ledger.bundle import (
     FORMAT,
+    LEFT_OUT,
     MANIFEST,
     BundledLog,
     NotABundle,
@@ -42,6 +43,7 @@ from shared.ledger.run_receipt import compare, open_run_receipt
 from shared.ledger.storage import reason
 from shared.ledger.verdict import Finding, Findings, Status, Verdict
 
+_KEYS = ("bundle", "files", "logs", "selection")
 _WHY = frozenset({"selected", "pair", "policy", "key", "identity"})
 
 
@@ -52,6 +54,7 @@ class _Log:
     number: int
     files: BundledLog
     findings: Findings
+    texts_left_out: bool = False
     origin: str = ""
     vkeys: list[VerifierKey] = field(default_factory=list)
     note: str = ""
@@ -86,7 +89,8 @@ def check_bundle(
     findings = Findings()
     manifest = _manifest(bundle, findings)
     _check_files(bundle, manifest, findings)
-    logs = [_Log(number, bundle.logs[number], findings) for number in sorted(bundle.logs)]
+    left_out = "texts" in manifest
+    logs = [_Log(number, bundle.logs[number], findings, left_out) for number in sorted(bundle.logs)]
     if not logs:
         findings.add("empty", None, "The bundle holds no log.", Status.INCOMPLETE)
     for log in logs:
@@ -149,7 +153,8 @@ def _manifest(bundle: Unpacked, findings: Findings) -> Mapping[str, Any]:
 def _is_shaped(value: Any) -> bool:
     chosen = value["selection"]
     return (
-        set(value) == {"bundle", "files", "logs", "selection"}
+        set(value) in ({*_KEYS}, {*_KEYS, "texts"})
+        and value.get("texts", LEFT_OUT) == LEFT_OUT
         and all(type(digest) is str for digest in value["files"].values())
         and set(chosen) == {"seqs", "sessions", "tasks"}
         and all(type(items) is list for items in chosen.values())
@@ -480,12 +485,18 @@ def _check_policies(log: _Log) -> None:
 
 def _check_texts(log: _Log) -> None:
     named = {digest: seq for seq, digest in texts_named(log.records)}
+    why = (
+        f"; {MANIFEST} says that the texts were left out on purpose, so ask for this one if you "
+        "need it"
+        if log.texts_left_out
+        else ""
+    )
     for digest, seq in named.items():
         if digest not in log.files.texts:
             log.add(
                 "text_missing",
                 seq,
-                f"The text that record {seq} names by its digest is not here.",
+                f"The text that record {seq} names by its digest is not here{why}.",
                 Status.INCOMPLETE,
             )
     for digest, data in log.files.texts.items():

@@ -23,6 +23,7 @@ from shared.ledger.bundle import (
     ANCHOR_KINDS,
     CHECKPOINT,
     FORMAT,
+    LEFT_OUT,
     MANIFEST,
     README,
     VERIFIER,
@@ -116,19 +117,24 @@ class _Chosen:
 
 
 def make_bundle(
-    directories: Sequence[Path], selection: Selection, *, verifier: bytes | None = None
+    directories: Sequence[Path],
+    selection: Selection,
+    *,
+    verifier: bytes | None = None,
+    with_texts: bool = True,
 ) -> Made:
     """Return the bundle that answers `selection` from the logs in `directories`.
 
-    A log without a record for it is left out. `verifier` is the text of `ledger_verify.py`; the
-    one beside this module by default. Raises NothingToProve, or LedgerError when a log cannot be
-    read or its records do not give the signed root.
+    A log without a record for it is left out. Without `with_texts`, so are the policy and settings
+    texts: a policy may hold terms that its reader must not see. `verifier` is the text of
+    `ledger_verify.py`; the one beside this module by default. Raises NothingToProve, or
+    LedgerError when a log cannot be read or its records do not give the signed root.
     """
     if len(directories) > 1 and selection.seqs:
         raise LedgerError("A record number names a record of one ledger; give only that ledger.")
     parts: list[LogPart] = []
     for directory in directories:
-        part = _part(directory, selection, len(parts))
+        part = _part(directory, selection, len(parts), with_texts=with_texts)
         if part is not None:
             parts.append(part)
     if not parts:
@@ -138,10 +144,12 @@ def make_bundle(
         )
     verifier = _verifier() if verifier is None else verifier
     members = {name: data for part in parts for name, data in part.files.items()}
-    members[README] = readme(selection.words(), parts, has_verifier=bool(verifier)).encode()
+    members[README] = readme(
+        selection.words(), parts, has_verifier=bool(verifier), has_texts=with_texts
+    ).encode()
     if verifier:
         members[VERIFIER] = verifier
-    members[MANIFEST] = _manifest(selection, parts, members)
+    members[MANIFEST] = _manifest(selection, parts, members, with_texts=with_texts)
     return Made(pack(members), tuple(parts))
 
 
@@ -174,7 +182,9 @@ def _verifier() -> bytes:
 # -- which records ---------------------------------------------------------------------------------
 
 
-def _part(directory: Path, selection: Selection, number: int) -> LogPart | None:
+def _part(
+    directory: Path, selection: Selection, number: int, *, with_texts: bool
+) -> LogPart | None:
     with Prover(directory) as prover:
         newest = prover.newest()
         size = prover.check(newest).size
@@ -189,7 +199,7 @@ def _part(directory: Path, selection: Selection, number: int) -> LogPart | None:
             chosen.add("identity", orjson.loads(line), line)
         note, anchors = _checkpoint_for(prover, max(chosen.lines) + 1, newest)
         files = _files(prover, number, chosen, note, anchors)
-        texts, missing = _texts(directory, number, chosen)
+        texts, missing = _texts(directory, number, chosen) if with_texts else ({}, 0)
         return LogPart(
             origin=prover.origin,
             checkpoint=prover.check(note),
@@ -400,10 +410,16 @@ def _texts(directory: Path, number: int, chosen: _Chosen) -> tuple[dict[str, byt
 
 
 def _manifest(
-    selection: Selection, parts: Sequence[LogPart], members: Mapping[str, bytes]
+    selection: Selection,
+    parts: Sequence[LogPart],
+    members: Mapping[str, bytes],
+    *,
+    with_texts: bool,
 ) -> bytes:
+    left_out = {} if with_texts else {"texts": LEFT_OUT}
     return manifest_bytes(
         {
+            **left_out,
             "bundle": FORMAT,
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
             "logs": [

@@ -23,7 +23,9 @@ _WHY_WORDS: Final = {
 }
 
 
-def readme(question: str, parts: Sequence[LogPart], *, has_verifier: bool) -> str:
+def readme(
+    question: str, parts: Sequence[LogPart], *, has_verifier: bool, has_texts: bool = True
+) -> str:
     """Return the README of a bundle that answers `question` with these parts of logs."""
     keys = " ".join("--vkey 'KEY'" for _ in parts)
     lines = [
@@ -32,6 +34,7 @@ def readme(question: str, parts: Sequence[LogPart], *, has_verifier: bool) -> st
         "What is in here",
         "",
         *(line for part in parts for line in _about(part)),
+        *(_TEXTS if has_texts else _NO_TEXTS),
         "",
         "How to check it",
         "",
@@ -46,6 +49,8 @@ def readme(question: str, parts: Sequence[LogPart], *, has_verifier: bool) -> st
         *_about_verifier(has_verifier=has_verifier),
         "",
         *_MEANING,
+        *(_TEXTS_MEAN if has_texts else ()),
+        *_LIMITS,
         *_anchoring(parts),
     ]
     return "\n".join(lines) + "\n"
@@ -79,7 +84,20 @@ _MEANING: Final = (
     "",
     "    Each record in here was in the log, at its number, byte for byte as it is here, when the",
     "    log's key signed the checkpoint. Nobody changed, moved or invented it since then without",
-    "    that key. The policy texts are exactly those that the records name.",
+    "    that key.",
+)
+_TEXTS: Final = (
+    "The policies in here are whole, as the records name them by their SHA-256. A policy may list",
+    "terms of its owner, such as names of clients: treat the bundle as you would treat those.",
+)
+_NO_TEXTS: Final = (
+    "The texts of the policies and settings were left out on purpose: they may hold terms that are",
+    "not for every reader. The records still name each by its SHA-256, so the verifier answers",
+    "INCOMPLETE (text_missing) for each; anything else it finds is another matter. Who gave you",
+    "this can show you a text later: its SHA-256 must be the one that the record names.",
+)
+_TEXTS_MEAN: Final = ("    The policy texts are exactly those that the records name.",)
+_LIMITS: Final = (
     "",
     "What this cannot prove",
     "",

@@ -14,6 +14,7 @@ from shared.ledger.bundle import verify_bundle
 from shared.ledger.checkpoint import parse_vkey
 from shared.ledger.proofs import Prover
 from shared.ledger.run_receipt import check_run_receipt, make_run_receipt, open_run_receipt
+from shared.ledger.texts import keep_text
 from shared.ledger.tiles import tile_path
 
 
@@ -40,6 +41,22 @@ def test_a_task_becomes_a_bundle(
     assert {finding.code for finding in verdict.findings} == {"policy_unknown"}
 
 
+def test_policy_texts_come_along_unless_they_must_not(
+    log: SyntheticLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = keep_text(log.directory, b'terms = ["Client Canary"]')
+    log.add([{"type": "policy_set", "policy": {"id": "own", "digest": digest}}])
+    log.add(task_records("T4", 6, first=log.frontier.size, digest=digest))
+    assert cli.run(["proof", "--task", "T4"]) == 0
+    assert "--without-texts" in capsys.readouterr().err
+    assert b"Client Canary" in (tmp_path / "bundle.zip").read_bytes()
+    assert cli.run(["proof", "--task", "T4", "--without-texts"]) == 0
+    assert "--without-texts" not in capsys.readouterr().err
+    assert b"Client Canary" not in (tmp_path / "bundle.zip").read_bytes()
+    verdict = verify_bundle(tmp_path / "bundle.zip", vkeys=[SIGNER.key.vkey()])
+    assert {finding.code for finding in verdict.findings} == {"text_missing"}
+
+
 def test_other_ledgers_and_questions(log: SyntheticLog, tmp_path: Path) -> None:
     elsewhere = SyntheticLog(tmp_path / "deck")
     elsewhere.add([{"task": "T3", "run": "s"}])
@@ -58,6 +75,7 @@ def test_other_ledgers_and_questions(log: SyntheticLog, tmp_path: Path) -> None:
         (["--seq", "100000"], "no record 100000"),
         (["--task", "T3", "--consistency", "x"], "Name what to prove"),
         (["--task", "T3", "--to", "x"], "--to works only"),
+        (["--rebuild-tiles", "--without-texts"], "--without-texts is about a bundle"),
         (["--consistency", "nothing"], "cannot be read as a checkpoint"),
         (["--task", "T3", "--ledger", "nowhere"], "nowhere"),
         (["--task", "T3", "-o", "no/such/place.zip"], "cannot be written"),

@@ -469,6 +469,7 @@ def test_a_change_that_the_manifest_lists_is_named_too(
         lambda manifest: manifest["logs"].append(dict(manifest["logs"][0])),
         lambda manifest: manifest.update(logs=[]),
         lambda manifest: manifest.update(files=[]),
+        lambda manifest: manifest.update(texts="gone"),
     ],
 )
 def test_a_changed_manifest_is_named(change: Any, made: Made, tmp_path: Path) -> None:
@@ -510,6 +511,29 @@ def test_no_flipped_bit_of_a_bundle_changes_what_is_believed(made: Made, tmp_pat
 
 
 SINGLE_FILE = Path(ledger_package.__file__).with_name("ledger_verify.py")
+
+
+@pytest.mark.skipif(not SINGLE_FILE.is_file(), reason="the verifier in one file is not here")
+def test_a_bundle_without_texts_shows_no_term_and_says_why_it_is_incomplete(
+    log: SyntheticLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_bundle([log.directory], Selection(tasks=("T3",)), with_texts=False)
+    members = members_of(made.data, tmp_path)
+    assert not any("/texts/" in name for name in members)
+    assert POLICY not in made.data
+    assert orjson.loads(members[MANIFEST])["texts"] == "left_out"
+    assert b"left out on purpose" in members["README.txt"]
+    path = tmp_path / "bundle.zip"
+    write_bundle(path, made)
+    verdict = verify_bundle(path, vkeys=[VKEY])
+    assert verdict.status is Status.INCOMPLETE
+    (finding,) = verdict.findings
+    assert finding.code == "text_missing"
+    assert "left out on purpose" in finding.sentence
+    single: Any = runpy.run_path(str(SINGLE_FILE))["main"]
+    assert single([str(path), "--json", "--vkey", VKEY]) == 2
+    (said,) = orjson.loads(capsys.readouterr().out)["findings"]
+    assert said["code"] == "text_missing"
 
 
 @pytest.mark.skipif(not SINGLE_FILE.is_file(), reason="the verifier in one file is not here")
