@@ -28,6 +28,7 @@ from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
 from gateway.control import Control, Operation
 from gateway.erasing import CONTROL_OPERATIONS, finish_interrupted, stores_of
 from gateway.evidence import Evidence
+from gateway.expiring import run_expiry
 from gateway.health import Readiness
 from gateway.listening import StartError, run_loop, stop_event, unlistenable
 from gateway.logs import quiet_libraries, say
@@ -259,6 +260,10 @@ async def _serve(
         )
         stack.enter_context(_background(_announce(gateway, began)))
         stack.enter_context(_background(_anchor(gateway)))
+        if policy.evidence.erase_expired and gateway.ledger and gateway.stores:
+            stack.enter_context(
+                _background(run_expiry(gateway.ledger, gateway.stores, say)),
+            )
         await stop.wait()
         gateway.stopping.set()
     say("stopped")
@@ -327,7 +332,7 @@ async def _open(
     keeps = policy.evidence.is_on
     for told in await asyncio.to_thread(finish_interrupted, ledger, stores, keeps=keeps):
         say(told)
-    evidence = Evidence(policy.evidence, stores)
+    evidence = Evidence(policy.evidence, stores, gateway.metrics.evidence_failure)
     await asyncio.to_thread(evidence.open)
     stack.push_async_callback(evidence.close)
     vault = Vault(

@@ -118,7 +118,12 @@ class Collector:
 class Evidence:
     """The evidence of one gateway."""
 
-    def __init__(self, rules: EvidenceRules, stores: Stores) -> None:
+    def __init__(
+        self, rules: EvidenceRules, stores: Stores, failed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`failed` is called for each payload that is lost to the disk, the keys or a lack of
+        memory; what the policy leaves out by size or kind is no failure."""
+        self._failed = failed
         self._rules = rules
         self._stores = stores
         self._threads: ThreadPoolExecutor | None = None
@@ -208,6 +213,8 @@ class Evidence:
         then: Callable[[KeptNow], None],
     ) -> None:
         kept = KeptNow(left_out=collector.left_out)
+        if collector.left_out == "memory":
+            self._failed()
         try:
             if not kept.left_out and collector.size:
                 label = Label(call_id, "outcome", _plain(media))
@@ -232,6 +239,7 @@ class Evidence:
         except (EvidenceError, RuntimeError) as wrong:
             told = isinstance(wrong, EvidenceError)
             self._trouble = str(wrong) if told else "The gateway is stopping."
+            self._failed()
             return KeptNow(left_out="failed")
         return KeptNow((entry,), retention=self._retention(group))
 

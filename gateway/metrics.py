@@ -88,6 +88,11 @@ class Metrics:
             "Records the ledger could not take.",
             registry=registry,
         )
+        self._evidence_lost = Counter(
+            "sphragis_evidence_failures",
+            "Payloads that the policy wants kept and that could not be.",
+            registry=registry,
+        )
         self._upstream_errors = Counter(
             "sphragis_upstream_errors",
             "Calls that the provider did not answer or broke off.",
@@ -144,6 +149,10 @@ class Metrics:
     def append_failure(self) -> None:
         """Count a record the ledger did not take."""
         self._append_failures.inc()
+
+    def evidence_failure(self) -> None:
+        """Count a payload that could not be kept as evidence."""
+        self._evidence_lost.inc()
 
     def upstream_error(self) -> None:
         """Count a call the provider failed."""

@@ -210,7 +210,9 @@ _TOP: Final = frozenset(
         "evidence",
     }
 )
-_EVIDENCE: Final = frozenset({"keep", "subject", "retention", "max_bytes", "media", "required"})
+_EVIDENCE: Final = frozenset(
+    {"keep", "subject", "retention", "max_bytes", "media", "required", "erase_expired"}
+)
 _RETENTION: Final = frozenset({"class", "days"})
 #: Names a retention class of one's own may have.
 _CLASS: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
@@ -541,17 +543,25 @@ def _evidence(table: Any, source: str) -> EvidenceRules:
             f"In the policy {source}, evidence.media must list media types in small letters, such "
             "as 'application/json' or 'text/*'."
         )
-    required = table.get("required", True)
-    if not isinstance(required, bool):
-        raise PolicyError(f"In the policy {source}, evidence.required must be true or false.")
+    required, expired = table.get("required", True), table.get("erase_expired", False)
+    for key, value in (("required", required), ("erase_expired", expired)):
+        if not isinstance(value, bool):
+            raise PolicyError(f"In the policy {source}, evidence.{key} must be true or false.")
+    retention = _retention(table.get("retention", {}), source)
+    if expired and not retention.name:
+        raise PolicyError(
+            f"In the policy {source}, evidence.erase_expired needs evidence.retention, which says "
+            "when something expires."
+        )
     return EvidenceRules(
         keep=_choice(Keep, table.get("keep", "none"), "evidence.keep", source),
         subject=subject,
         header=header,
-        retention=_retention(table.get("retention", {}), source),
+        retention=retention,
         max_bytes=max_bytes,
         media=media,
         required=required,
+        erase_expired=expired,
     )
 
 

@@ -41,7 +41,8 @@ class Subject(StrEnum):
 @dataclass(frozen=True, slots=True)
 class EvidenceRules:
     """`header` is the name for Subject.HEADER, in small letters; `media` are patterns of media
-    types; with `required`, a call whose payload cannot be kept is refused."""
+    types; with `required`, a call whose payload cannot be kept is refused; with `erase_expired`,
+    the gateway erases by itself what its class no longer holds."""
 
     keep: Keep = Keep.NONE
     subject: Subject = Subject.ROLE
@@ -50,6 +51,7 @@ class EvidenceRules:
     max_bytes: int = MAX_BYTES
     media: tuple[str, ...] = ("*/*",)
     required: bool = True
+    erase_expired: bool = False
 
     @property
     def is_on(self) -> bool:

@@ -12,7 +12,10 @@ import pytest
 from gateway import evidence as keeping
 from gateway.erasing import EvidenceRefused, done, finish_interrupted
 from gateway.evidence import NOTHING, OTHER_MEDIA, Evidence, EvidenceUnavailable, KeptNow, Owner
+from gateway.expiring import expire
+from gateway.metrics import Metrics
 from gateway.redaction.policy import PolicyError, parse_policy
+from gateway.usage import UsageMeter
 from shared.evidence.errors import EvidenceError
 from shared.evidence.retention import DAY_US, Retention
 from shared.evidence.rules import EvidenceRules, Keep, Subject
@@ -117,12 +120,14 @@ async def test_a_media_type_that_is_none_is_not_repeated(keeper: Evidence) -> No
 async def test_what_cannot_be_kept_is_refused_or_named(stores: Stores, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "evidence").write_text("in the way")
-    keeper = Evidence(BOTH, stores)
+    metrics = Metrics(UsageMeter())
+    keeper = Evidence(BOTH, stores, metrics.evidence_failure)
     keeper.open()
     with pytest.raises(EvidenceUnavailable, match="cannot be kept") as wrong:
         await keeper.request("call", OWNER, b"sent", "text/plain", 0)
     assert not wrong.value.passing
     assert (await answered(keeper, [b"x"])).left_out == "failed"
+    assert b"sphragis_evidence_failures_total 2.0" in metrics.render()
     await keeper.close()
     lenient = Evidence(replace(BOTH, required=False), stores)
     lenient.open()
@@ -177,7 +182,7 @@ def test_a_policy_without_the_table_keeps_nothing() -> None:
 def test_the_table_is_read() -> None:
     found = rules(
         'keep = "both"\nsubject = "header:X-User-Id"\nmax_bytes = 10\nmedia = ["text/*"]\n'
-        'required = false\nretention = { class = "sec-17a-4", days = 2200 }'
+        'required = false\nretention = { class = "sec-17a-4", days = 2200 }\nerase_expired = true'
     )
     assert found == EvidenceRules(
         Keep.BOTH,
@@ -187,6 +192,7 @@ def test_the_table_is_read() -> None:
         10,
         ("text/*",),
         False,
+        True,
     )
     assert found.takes("text/plain")
     assert not found.takes("application/json")
@@ -208,6 +214,8 @@ def test_the_table_is_read() -> None:
         ("media = []", "evidence.media"),
         ('media = ["json"]', "evidence.media"),
         ('required = "yes"', "evidence.required"),
+        ("erase_expired = 1", "evidence.erase_expired must be"),
+        ("erase_expired = true", "evidence.erase_expired needs evidence.retention"),
         ("retention = 3", "evidence.retention must be a table"),
         ("retention = { days = 3 }", "evidence.retention.class"),
         ('retention = { class = "A B", days = 3 }', "evidence.retention.class"),
@@ -237,6 +245,53 @@ def test_lost_keys_stop_a_start_only_where_evidence_is_kept(stores: Stores, tmp_
             finish_interrupted(ledger, stores, keeps=True)
         (told,) = finish_interrupted(ledger, stores, keeps=False)
         assert told.startswith("warning: The key file")
+
+
+async def test_what_expired_goes_by_itself_but_for_holds(tmp_path: Path) -> None:
+    now = [DAY * DAY_US]
+    where = (tmp_path / "log", tmp_path / "keys")
+    stores = stores_in(*where, b"t" * 32, clock=lambda: now[0] / 1e6)
+    with Ledger.open(where[0], keys=where[1], origin="t") as ledger:
+        assert expire(ledger, stores) == ""
+        assert not (tmp_path / "keys" / "dek.db").exists()
+        keeper = Evidence(replace(BOTH, retention=Retention("own", 3)), stores)
+        keeper.open()
+        held = Owner(stores.subject_c("held"), "")
+        for owner in (OWNER, held):
+            kept = await keeper.request("call", owner, b"x", "text/plain", 0)
+            ledger.append("request", kept.fields()).result(10)
+        await keeper.close()
+        place = {"do": "place", "id": "h", "reason": "r", "operator": "o", "subject": "held"}
+        done("hold", ledger, stores, place)
+        now[0] += 4 * DAY_US - 1
+        assert expire(ledger, stores) == ""
+        now[0] += 1
+        assert expire(ledger, stores) == "erased 1 key(s) of expired evidence; record 4"
+        assert expire(ledger, stores) == ""
+        (left,) = stores.keys.all()
+        assert left.subject_c == held.subject_c
+        (record,) = (record for record in ledger.records(3) if record["type"] == "erase")
+        assert record["ext"]["operator"] == "sphragis"
+        assert record["ext"]["records"] == [1]
+        stores.close()
+
+
+async def test_what_needs_a_person_s_key_is_told_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPHRAGIS_EVIDENCE_KEY", "A" * 43 + "=")
+    now = [DAY * DAY_US]
+    where = (tmp_path / "log", tmp_path / "keys")
+    stores = stores_in(*where, b"t" * 32, clock=lambda: now[0] / 1e6)
+    with Ledger.open(where[0], keys=where[1], origin="t") as ledger:
+        keeper = Evidence(replace(BOTH, retention=Retention("own", 3)), stores)
+        keeper.open()
+        await keeper.request("call", OWNER, b"x", "text/plain", 0)
+        await keeper.close()
+        now[0] += 9 * DAY_US
+        assert "--new-key-file" in expire(ledger, stores)
+        assert len(list(stores.keys.all())) == 1
+        stores.close()
 
 
 def test_the_same_request_for_something_else_is_refused(stores: Stores, tmp_path: Path) -> None:
