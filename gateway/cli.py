@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app(args=list(arguments), prog_name="sphragis", standalone_mode=False)
     except TyperException as wrong:
-        return _fail(f"{wrong.format_message()} Run `sphragis --help` for the verbs.", failure)
+        told = wrong.format_message().rstrip(".")
+        return _fail(f"{told}. Run `sphragis --help` for the verbs.", failure)
     except GatewayError as wrong:
         return _fail(str(wrong), failure)
     except (typer.Abort, KeyboardInterrupt):
