@@ -1,258 +1,16 @@
-"""The terminal engine: conformance files, gap probes, recordings, and properties under fuzz."""
-
-import importlib.util
-import json
-from pathlib import Path
+"""The rules of the terminal engine on pyte, one by one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from terminal_screens import check_invariants, screen_of
 
 from deck.pane.terminal.cells import PLAIN, Attr, Style
 from deck.pane.terminal.history import cells_of, pack
-from deck.pane.terminal.rendition import apply_sgr, color_hex, sgr
+from deck.pane.terminal.rendition import apply_sgr, sgr
 from deck.pane.terminal.reports import parse_program_status
 from deck.pane.terminal.screen import Screen
 from deck.pane.terminal.widths import clusters
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "terminal"
-FIXTURES = DATA / "xtermjs_escape_sequence_files"
-# The fixtures' own project skips these five: they need what no multiplexer pane has.
-SKIPPED = ("t0055", "t0084", "t0101", "t0103", "t0504")
-need_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no terminal test data in {DATA}")
-
-
-def screen_of(data: bytes, columns: int = 80, lines: int = 24) -> Screen:
-    screen = Screen(columns, lines, history=1000)
-    screen.feed(data)
-    return screen
-
-
-def picture(screen: Screen) -> tuple[object, ...]:
-    """Everything a program or a person can tell two screens apart by."""
-    return (
-        screen.display,
-        [row.styles for row in screen.grid],
-        [row.wrapped for row in screen.grid],
-        (screen.cursor.y, screen.cursor.x, screen.pending_wrap),
-        screen.style,
-        screen.title,
-        sorted(screen.private),
-        sorted(screen.mode),
-        b"".join(screen.replies),
-        list(screen.history),
-        screen.signal,
-        screen.bells,
-        screen.alternate,
-        list(screen.notifications),
-    )
-
-
-def check_invariants(screen: Screen) -> None:
-    assert len(screen.grid) == screen.lines
-    assert 0 <= screen.cursor.y < screen.lines
-    assert 0 <= screen.cursor.x < screen.columns
-    for row in screen.grid:
-        assert len(row.chars) == len(row.styles) == screen.columns
-        for x, cell in enumerate(row.chars):
-            if not cell:
-                assert x > 0
-                assert row.chars[x - 1] not in ("", " ")
-        assert row.wide or "" not in row.chars
-
-
-# -- files ------------------------------------------------------------------------------------
-
-
-def fixture_names() -> list[str]:
-    names = sorted(p.stem for p in FIXTURES.glob("*.in")) if FIXTURES.is_dir() else []
-    return [n for n in names if not n.startswith(SKIPPED)]
-
-
-@need_data
-@pytest.mark.parametrize("name", fixture_names())
-def test_an_escape_sequence_file_gives_the_screen_that_xterm_gives(name: str) -> None:
-    data = (FIXTURES / f"{name}.in").read_bytes().replace(b"\n", b"\r\n")
-    wanted = (FIXTURES / f"{name}.text").read_text(encoding="utf-8").split("\n")[:25]
-    wanted = [line.rstrip() for line in wanted] + [""] * (25 - len(wanted))
-    assert screen_of(data, 80, 25).rows() == wanted
-
-
-def probes() -> list[tuple[str, object, object]]:
-    path = DATA / "probes_82.py"
-    if not path.is_file():
-        return []
-    spec = importlib.util.spec_from_file_location("terminal_probes", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(module.P)
-
-
-def probe_holds(screen: Screen, check: object) -> bool:
-    first = screen.grid[0].styles[0]
-    if callable(check):
-        cursor = (screen.cursor.x, screen.cursor.y)
-        return bool(check(screen.rows(), cursor, b"".join(screen.replies)))
-    if check == "style_plain":
-        return screen.rows()[0] == "X" and first._replace(underline_color=-1) == PLAIN
-    if check == "dim":
-        return bool(first.attrs & Attr.DIM)
-    if check == "title":
-        return screen.title == "T" and screen.icon_name == "T"
-    if check == "bce":
-        return screen.grid[0].styles[40].bg == 1
-    assert isinstance(check, str)
-    return screen.rows()[0] == "X" and color_hex(first.fg) == check[2:]
-
-
-@need_data
-@pytest.mark.parametrize(("name", "data", "check"), probes())
-def test_a_known_weak_spot_of_terminal_engines_is_not_one_of_ours(
-    name: str, data: object, check: object
-) -> None:
-    screen = Screen(80, 24, history=1000)
-    for chunk in data if isinstance(data, list) else [data]:
-        if isinstance(chunk, tuple):
-            screen.resize(chunk[2], chunk[1])
-        else:
-            screen.feed(chunk)
-    assert probe_holds(screen, check), (name, screen.rows()[:3], screen.replies)
-    check_invariants(screen)
-
-
-def captures() -> list[str]:
-    return sorted(p.name for p in (DATA / "captures").glob("*.bin")) if DATA.is_dir() else []
-
-
-@need_data
-@pytest.mark.parametrize("name", captures())
-def test_a_recorded_agent_draws_the_same_however_its_bytes_are_split(name: str) -> None:
-    data = (DATA / "captures" / name).read_bytes()[:120_000]
-    whole, pieces, odd = (Screen(120, 40, 2000) for _ in range(3))
-    whole.feed(data)
-    for i in range(0, len(data), 97):
-        pieces.feed(data[i : i + 97])
-    for i in range(0, len(data), 4095):
-        odd.feed(data[i : i + 4095])
-    assert picture(whole) == picture(odd) == picture(pieces)
-    check_invariants(whole)
-
-
-@need_data
-def test_a_recorded_agent_leaves_no_escape_garbage_on_the_screen() -> None:
-    index = json.loads((DATA / "captures" / "index.json").read_text())
-    assert index
-    for name in captures():
-        screen = Screen(120, 40, 2000)
-        screen.feed((DATA / "captures" / name).read_bytes())
-        text = "\n".join(screen.rows())
-        assert "\x1b" not in text
-        for garbage in ("+q4d73", "[?", "4;2m", "38:2"):
-            assert garbage not in text, name
-
-
-# -- fuzz -------------------------------------------------------------------------------------
-
-NUMBERS = ["", "0", "1", "2", "3", "5", "7", "38", "48", "2004", "1049", "6", "4:3", "99999"]
-WHOLE = (
-    b"\r\n|\n|\t|\b|\x1b7|\x1b8|\x1bM|\x1bD|\x1bE|\x1bc|\x1b#8|\x1b(0|\x1b(B|\x0e|\x0f|\x1b[4h|\x1b[4l"
-    b"|\x1b[?7l|\x1b[?7h|\x1b[?1049h|\x1b[?1049l|\x1b[?47h|\x1b[?47l|\x1b]0;t\x07|\x1b]2;x|\x1bP+q41\x1b\\"
-    b"|\x1b_G|\x1b\\|\x18|\x1a|\x1b|\x1b[|\x1b]7501;state=working\x07|\x1b]7501;?\x07|\x9c|\xc2\x9b"
-    b"|\x1b[3;7r|\x1b[?6h|\x1b[2J|\x1b[K|\x1b[5b|\x1b]8;;http://a\x07|xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-).split(b"|")
-PIECES = st.one_of(
-    st.binary(min_size=1, max_size=6),
-    st.text(alphabet="abc é日⚠\ufe0f\u200d👩👍🏽🇩🇪e\u0301│⣿\u200b\xa0", max_size=8).map(str.encode),
-    st.builds(
-        lambda pre, nums, inter, fin: f"\x1b[{pre}{nums}{inter}{fin}".encode(),
-        st.sampled_from(["", "?", ">", "<", "="]),
-        st.lists(st.sampled_from(NUMBERS), max_size=4).map(";".join),
-        st.sampled_from(["", "", "", " ", "!", "$", "'"]),
-        st.sampled_from([chr(c) for c in range(0x40, 0x7F)]),
-    ),
-    st.sampled_from(WHOLE),
-)
-STREAM = st.lists(PIECES, max_size=40).map(b"".join)
-
-
-@settings(max_examples=400, deadline=None)
-@given(STREAM, st.integers(1, 20), st.integers(1, 12))
-def test_any_bytes_leave_a_sound_screen_and_one_byte_at_a_time_the_same_one(
-    data: bytes, columns: int, lines: int
-) -> None:
-    whole, single = Screen(columns, lines, 50), Screen(columns, lines, 50)
-    whole.feed(data)
-    for i in range(len(data)):
-        single.feed(data[i : i + 1])
-    check_invariants(whole)
-    # A flood of queries within one feed is answered up to a bound; here it is far away.
-    assert picture(whole) == picture(single)
-
-
-@settings(max_examples=200, deadline=None)
-@given(STREAM, st.integers(2, 20), st.integers(2, 12))
-def test_a_snapshot_draws_the_same_screen_for_whoever_joins_late(
-    data: bytes, columns: int, lines: int
-) -> None:
-    screen, late = Screen(columns, lines, 50), Screen(columns, lines, 50)
-    screen.feed(data + b"\x18")
-    late.feed(screen.snapshot())
-    assert late.rows() == screen.rows()
-    assert (late.cursor.y, late.cursor.x) == (screen.cursor.y, screen.cursor.x)
-    assert [row.styles for row in late.grid] == [row.styles for row in screen.grid]
-    assert late.style == screen.style
-    assert late.private - {2026} == screen.private - {2026, 47, 1047, 1049} | (
-        {1049} if screen.alternate else set()
-    )
-    assert (late.mode, late.margins, late.title) == (screen.mode, screen.margins, screen.title)
-    assert late.drawing == screen.drawing
-    assert late.shifted == screen.shifted
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(
-        st.one_of(STREAM, st.tuples(st.integers(1, 30), st.integers(1, 12))),
-        max_size=8,
-    )
-)
-def test_any_bytes_and_sizes_in_turn_leave_a_sound_screen(steps: list[object]) -> None:
-    screen = Screen(12, 6, 50)
-    for step in steps:
-        if isinstance(step, bytes):
-            screen.feed(step)
-        else:
-            assert isinstance(step, tuple)
-            screen.resize(step[1], step[0])
-        check_invariants(screen)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.text(alphabet="abcdefgh", min_size=1, max_size=60), min_size=1, max_size=6),
-    st.lists(st.integers(3, 40), min_size=1, max_size=4),
-)
-def test_soft_wrapped_text_survives_every_change_of_width(
-    texts: list[str], widths: list[int]
-) -> None:
-    screen = Screen(20, 50, 200)
-    screen.feed("\r\n".join(texts).encode())
-    for width in widths:
-        screen.resize(50, width)
-    logical: list[str] = []
-    joining = False
-    for row in screen.grid:
-        logical[-1:] = [logical[-1] + row.text()] if joining else [*logical[-1:], row.text()]
-        joining = row.wrapped
-    lines = [*(line.text for line in screen.history), *logical]
-    assert [line for line in lines if line] == texts
-    before_cursor = screen.grid[screen.cursor.y].chars[: screen.cursor.x + screen.pending_wrap]
-    assert before_cursor[-1] == texts[-1][-1]
-
-
-# -- rules ------------------------------------------------------------------------------------
 
 
 def test_an_overlong_string_is_swallowed_and_text_after_it_is_kept() -> None:
@@ -427,3 +185,58 @@ def test_a_resize_that_changes_nothing_changes_nothing() -> None:
     before = screen.versions()
     screen.resize(24, 80)
     assert screen.versions() == before
+
+
+def logical(screen: Screen) -> str:
+    """History and screen as text, soft wraps joined."""
+    lines = [(line.text, line.wrapped) for line in screen.history]
+    lines += [("".join(r.chars[: r.used()]), bool(r.wrapped)) for r in screen.grid]
+    return "".join(text if wrapped else f"{text}\n" for text, wrapped in lines).rstrip("\n")
+
+
+def test_a_wide_character_that_did_not_fit_leaves_no_blank_when_the_screen_grows() -> None:
+    screen = screen_of("abcd日x".encode(), columns=5)
+    assert screen.rows()[:2] == ["abcd", "日x"]
+    screen.resize(24, 20)
+    assert screen.rows()[0] == "abcd日x"
+
+
+def test_a_real_blank_before_a_wide_character_stays_when_the_screen_grows() -> None:
+    screen = screen_of("abcd 日x".encode(), columns=5)
+    screen.resize(24, 20)
+    assert screen.rows()[0] == "abcd 日x"
+
+
+def test_an_emoji_selector_at_the_edge_takes_its_character_to_the_next_row() -> None:
+    screen = screen_of("xxxx⚠️ y".encode(), columns=5)
+    assert screen.rows()[:2] == ["xxxx", "⚠️ y"]
+    check_invariants(screen)
+
+
+def test_shrinking_and_growing_again_loses_nothing_that_was_soft_wrapped() -> None:
+    text = "\n".join(f"{n} " + "wide 日本 and ⚠️ plain " * 5 for n in range(40))
+    screen = screen_of(text.replace("\n", "\r\n").encode(), columns=80, lines=10)
+    before = logical(screen)
+    for lines, columns in ((10, 33), (3, 7), (10, 80), (20, 200)):
+        screen.resize(lines, columns)
+        check_invariants(screen)
+        assert logical(screen) == before
+
+
+def test_leaving_the_alternate_screen_twice_moves_the_cursor_to_where_it_was_saved() -> None:
+    screen = screen_of(b"ab\x1b[?1049hxyz\x1b[?1049l\r\n\r\n\x1b[?1049l")
+    assert (screen.cursor.y, screen.cursor.x) == (0, 2)
+
+
+def test_entering_the_alternate_screen_again_clears_it_and_keeps_the_primary_one() -> None:
+    screen = screen_of(b"one\x1b[?1049h\x1b[Hold\x1b[?1049h")
+    assert screen.rows()[0] == ""
+    screen.feed(b"\x1b[?1049l")
+    assert screen.rows()[0] == "one"
+
+
+def test_a_program_cannot_make_the_terminal_remember_modes_without_end() -> None:
+    screen = Screen(20, 3)
+    for mode in range(5000):
+        screen.feed(b"\x1b[?%ds" % mode)
+    assert len(screen.saved_modes) < 50

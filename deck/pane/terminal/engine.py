@@ -108,11 +108,11 @@ class Engine(Protocol):
 
 
 def missing(kind: EngineKind) -> str:
-    """Why an engine cannot be had here, as a sentence for the user; empty if it can."""
+    """The rest of a sentence about an engine that cannot be had here; empty if it can."""
     if kind is EngineKind.GHOSTTY and importlib.util.find_spec("pyghostty") is None:
         return (
-            'the terminal engine "ghostty" is not installed; using "pyte" '
-            "(install it with: pip install 'choragos[ghostty]')"
+            'is "ghostty", which is not installed; using "pyte" '
+            "(to have it: pip install 'choragos[ghostty]')"
         )
     return ""
 

@@ -419,10 +419,16 @@ class _Picture:
         return _ffi.buffer(room, buffer.len)[:].decode("utf-8", "replace") or " ", style
 
 
+# Looked up now: a look-up takes a lock, and the collector may run `_free` while it is held.
+_FREE_CELLS: Final = _lib.ghostty_render_state_row_cells_free
+_FREE_ITERATOR: Final = _lib.ghostty_render_state_row_iterator_free
+_FREE_STATE: Final = _lib.ghostty_render_state_free
+
+
 def _free(state: Any, iterator: Any, cells: Any) -> None:
-    _lib.ghostty_render_state_row_cells_free(cells[0])
-    _lib.ghostty_render_state_row_iterator_free(iterator[0])
-    _lib.ghostty_render_state_free(state[0])
+    _FREE_CELLS(cells[0])
+    _FREE_ITERATOR(iterator[0])
+    _FREE_STATE(state[0])
 
 
 def _dark(_: object, __: object, scheme: Any) -> bool:
