@@ -46,7 +46,7 @@ __all__ = ["main"]
 #: Switches, and the words for true and false that Go programs accept.
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _SWITCH: Final = re.compile(
-    r"(--(?:sphragis|detach|headless|resume|done|all|json|yes|force|auto))="
+    r"(--(?:sphragis|detach|headless|resume|done|all|json|yes|force|auto|transcripts))="
     r"(1|t|T|true|TRUE|True|0|f|F|false|FALSE|False)"
 )
 
@@ -136,7 +136,10 @@ def with_plain_flags(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             return [*plain, *arguments[index:]]
         found = _SWITCH.fullmatch(argument)
-        if found is None:
+        if argument == "--bundle":
+            # Its value is optional and written with `=`, as existing scripts write it.
+            plain.append("--bundle=")
+        elif found is None:
             plain.append(argument)
         elif found.group(2) in _TRUE:
             plain.append(found.group(1))

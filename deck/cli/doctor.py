@@ -1,11 +1,13 @@
 """`choragos doctor`: will this team run here; one line a check, exit 1 if one failed.
 
-Owns the verb's options and nothing else: the checks are in `deck.doctor`.
+Owns the verb's options and nothing else: the checks are in `deck.doctor`, the bundle that
+`--bundle` writes in `deck.bundle`.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -21,13 +23,49 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     config: Annotated[Path | None, typer.Option("--config", help="Team file to check.")] = None,
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--bundle",
+            metavar="[=PATH]",
+            help="Also write a .tar.gz for a report: findings, settings and logs, no secrets.",
+        ),
+    ] = None,
+    transcripts: Annotated[
+        bool, typer.Option("--transcripts", help="Put what the agents showed in the bundle too.")
+    ] = False,
 ) -> None:
-    """Check the team file, the programs, the terminal, the gateway and git."""
+    """Check the team file, the programs, the terminal, the gateway, its wall and git."""
     from deck.doctor import Level, collect, diagnose
 
-    findings = diagnose(collect(config, here(), os.environ))
+    if transcripts and bundle is None:
+        fail("--transcripts is about the bundle; add --bundle")
+    directory = here()
+    findings = diagnose(collect(config, directory, os.environ))
     for finding in findings:
         typer.echo(finding.line())
+    if bundle is not None:
+        lines = [finding.line() for finding in findings]
+        _write(Path(bundle) if bundle else None, directory, lines, config, transcripts)
     failed = sum(finding.level is Level.FAIL for finding in findings)
     if failed:
         fail(f"{failed} check(s) failed")
+
+
+def _write(
+    path: Path | None,
+    directory: Path,
+    lines: list[str],
+    config: Path | None,
+    transcripts: bool,
+) -> None:
+    from deck.bundle import BundleError, default_name, write_bundle
+
+    wanted = path if path is not None else Path(default_name(time.time()))
+    try:
+        members = write_bundle(
+            wanted, directory, lines, os.environ, config=config, transcripts=transcripts
+        )
+    except BundleError as problem:
+        fail(problem)
+    typer.echo(f"wrote {wanted} ({', '.join(members)}); look through it before you send it")
