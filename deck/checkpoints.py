@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -46,6 +46,10 @@ _PRE_ROLLBACK: Final = "pre-rollback-"
 _DONE: Final = "-done"
 _MERGE: Final = "-merge"
 _SUBJECT_MAX: Final = 200
+#: How the subject of a lost task's end ends.
+LOST_SUBJECT: Final = ": lost"
+#: An undo this young is not pruned to make room for newer ones: nobody has looked at it yet.
+_UNDO_STAYS: Final = 3600 * 1_000_000_000
 
 
 class CheckpointNotFound(GitError):
@@ -119,13 +123,43 @@ class Checkpoints:
         self._deck = session_id(str(cwd))
         self._clock = clock
 
-    def create(self, name: str, subject: str) -> Checkpoint:
+    def create(self, name: str, subject: str, lost: Iterable[tuple[str, str]] = ()) -> Checkpoint:
         """Store the workspace as `<now>-<name>` and return the checkpoint.
 
-        `name` is a task id, `<id>-done`, `<id>-merge` or `pre-rollback-<id>`. Raises GitError.
+        `name` is a task id, `<id>-done`, `<id>-merge` or `pre-rollback-<id>`. `lost` are the ids
+        and roles of tasks whose workers are gone: what changes from here on is not theirs.
+        Raises GitError.
         """
         with self.lock:
-            return self.record(name, subject, self.repo.write_workspace_tree())
+            tree = self.repo.write_workspace_tree()
+            self._end(lost, tree)
+            return self.record(name, subject, tree)
+
+    def end_lost(self) -> int:
+        """End the tasks an earlier session of this deck left open; return how many."""
+        with self.lock:
+            ours = self.list()
+            last: dict[str, Checkpoint] = {}
+            for found in reversed(ours):
+                if found.kind is Kind.DELIVERY:
+                    last[found.role or found.name] = found
+            ended = {found.name: found.at for found in reversed(ours) if found.kind is Kind.DONE}
+            lost = [
+                (found.name, found.role)
+                for found in last.values()
+                if ended.get(found.name + _DONE, 0) < found.at
+            ]
+            if lost:
+                self._end(lost, self.repo.write_workspace_tree())
+            return len(lost)
+
+    def _end(self, lost: Iterable[tuple[str, str]], tree: str) -> None:
+        for task, role in lost:
+            self.record(task + _DONE, f"{task} -> {role}{LOST_SUBJECT}", tree)
+
+    def forget(self, checkpoint: Checkpoint) -> None:
+        """Delete one checkpoint: of an undo that changed nothing. Raises GitError."""
+        self.repo.run("update-ref", "-d", checkpoint.ref, checkpoint.commit)
 
     def record(self, name: str, subject: str, tree: str) -> Checkpoint:
         """Keep `tree`, already stored, as the checkpoint `<now>-<name>`. Raises GitError."""
@@ -178,14 +212,18 @@ class Checkpoints:
     def prune(self, keep: int | None = None) -> int:
         """Delete all but the newest `keep` deliveries, merges and undos; return how many went.
 
-        Each kind has a budget of its own, so an undo is never pruned by newer deliveries. The
-        end of a task goes with its start.
+        Each kind has a budget of its own, so an undo is never pruned by newer deliveries; an undo
+        of the last hour stays, however many there are, unless none is to be kept. The end of a
+        task goes with its start.
         """
         limit = self.keep if keep is None else max(0, keep)
         ours = self.list()
         doomed: list[Checkpoint] = []
         for kind in (Kind.DELIVERY, Kind.MERGE, Kind.UNDO):
             doomed += [found for found in ours if found.kind is kind][limit:]
+        if limit:
+            young = max(self._clock(), *(found.at for found in ours), 0) - _UNDO_STAYS
+            doomed = [f for f in doomed if f.kind is not Kind.UNDO or f.at < young]
         starts = [found for found in ours if found.kind is not Kind.DONE and found not in doomed]
         doomed += [
             end

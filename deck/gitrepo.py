@@ -4,8 +4,9 @@ Owns how git is called: without the caller's repository variables, hooks, signin
 locks on the user's index. Every snapshot is built in a temporary copy of the index, so the
 user's own index, HEAD, branches and stash are never written. Paths are relative to the top
 level of the repository, read with NUL separators, and carried as Python file names, so any name
-git can hold survives. Anything inside a `.choragos` directory, at any depth, is left out.
-Blocking; checkpoints and rollback call it.
+git can hold survives. Anything inside a `.choragos` directory, at any depth, is left out. No
+program of a repository inside the repository is run, nothing is fetched; the user's own filters
+run as git runs them, and end with the time limit. Blocking; checkpoints and rollback call it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 GITLINK_MODE: Final = "160000"
-#: A filter program that hangs must not hold a delivery for ever.
-TIMEOUT_SECONDS: Final = 600
+#: A filter program that hangs must not hold a delivery for ever; 50,000 new files take 10 s.
+TIMEOUT_SECONDS: Final = 120
 
 _QUIET: Final = tuple(
     part
@@ -59,6 +61,9 @@ _EVERYTHING_OF_THE_USER: Final = (
     ":(exclude,glob)**/.choragos/**",
 )
 _DECK_NAME: Final = b".choragos"
+#: How `ls-files -s -v` begins an entry with nothing to adjust: tracked, and a file or a link.
+_PLAIN_ENTRIES: Final = (b"H 100", b"H 120")
+_GITLINK: Final = GITLINK_MODE.encode()
 _EMPTY_NESTED_REPO: Final = re.compile(rb"error: '.*' does not have a commit checked out")
 
 
@@ -117,6 +122,9 @@ class GitRepo:
         self.top = Path(os.fsdecode(found.removesuffix(b"\n")))
         index = self.run("rev-parse", "--git-path", "index").removesuffix(b"\n")
         self._index = self.top / os.fsdecode(index)
+        own = self.run("rev-parse", "--git-path", "choragos").removesuffix(b"\n")
+        #: A place for the deck's own files in the git directory of this working tree.
+        self.private = self.top / os.fsdecode(own)
 
     def run(
         self,
@@ -136,6 +144,10 @@ class GitRepo:
         result = self._start(("rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
         return result.stdout.decode().strip() or None
 
+    def holds(self, sha: str) -> bool:
+        """Return whether an object of that name is stored."""
+        return self._start(("cat-file", "-e", sha)).returncode == 0
+
     def write_workspace_tree(self) -> str:
         """Store the workspace as it is now and return the tree's name.
 
@@ -154,19 +166,43 @@ class GitRepo:
                        "--ignore-submodules=none", before, after)  # fmt: skip
         return sorted(_parse_raw(raw), key=lambda found: found.path)
 
-    def checkout(self, tree: str, paths: Sequence[str]) -> None:
-        """Write `paths` as `tree` has them into the workspace, over what is there."""
+    def compose(self, tree: str, entries: Mapping[str, Entry | None]) -> str:
+        """Store `tree` with `entries` in place of what it has there, and return its name."""
+        removed = [path for path, entry in entries.items() if entry is None]
+        lines = b"".join(
+            f"{entry.mode} {entry.sha} 0\t".encode() + os.fsencode(path) + b"\0"
+            for path, entry in entries.items()
+            if entry is not None
+        )
+        with _scratch() as scratch:
+            index = scratch / "index"
+            self.run("read-tree", tree, index=index)
+            if removed:
+                self.run("update-index", "--force-remove", "-z", "--stdin", index=index,
+                         stdin=_joined(removed))  # fmt: skip
+            if lines:
+                self.run("update-index", "-z", "--replace", "--index-info", index=index,
+                         stdin=lines)  # fmt: skip
+            return self.run("write-tree", index=index).decode().strip()
+
+    def extract(self, tree: str, paths: Sequence[str], into: Path) -> None:
+        """Write `paths` as `tree` has them below the empty directory `into`, filters applied."""
         if not paths:
             return
-        with tempfile.TemporaryDirectory(prefix="choragos-") as scratch:
-            index = Path(scratch) / "index"
+        # Attributes decide how files are written. Git reads them from the workspace; where the
+        # tree has others, an empty workspace makes it read the tree's.
+        rules = any(path.split("/")[-1] == ".gitattributes" for path in paths)
+        prefix = () if rules else (f"--prefix={into}/",)
+        place = {"GIT_WORK_TREE": str(into), "GIT_DIR": str(self._git_dir())} if rules else {}
+        with _scratch() as scratch:
+            index = scratch / "index"
             self.run("read-tree", tree, index=index)
-            # Attributes decide how the other files are written, so they come first.
-            rules = [path for path in paths if path.split("/")[-1] == ".gitattributes"]
-            for group in (rules, [path for path in paths if path not in set(rules)]):
-                if group:
-                    self.run("checkout-index", "-f", "-z", "--stdin", index=index,
-                             stdin=_joined(group))  # fmt: skip
+            self.run("checkout-index", "-f", "-z", *prefix, "--stdin", index=index,
+                     stdin=_joined(paths), environ=place)  # fmt: skip
+
+    def _git_dir(self) -> Path:
+        found = self.run("rev-parse", "--absolute-git-dir").removesuffix(b"\n")
+        return Path(os.fsdecode(found))
 
     @contextmanager
     def temporary_index(self) -> Iterator[Path]:
@@ -175,38 +211,55 @@ class GitRepo:
         The copy keeps the time of the original: git compares it with file times to know which
         entries it may trust.
         """
-        with tempfile.TemporaryDirectory(prefix="choragos-") as scratch:
-            copy = Path(scratch) / "index"
-            with suppress(FileNotFoundError):  # nothing was ever added
-                shutil.copy2(self._index, copy)
+        with _scratch() as scratch:
+            copy = scratch / "index"
+            try:
+                _copy_with_time(self._index, copy)
+            except FileNotFoundError:
+                pass  # nothing was ever added
+            except OSError as failure:
+                raise GitError(f"the index cannot be copied: {failure.strerror}.") from None
             yield copy
 
     def _adjust(self, index: Path) -> None:
         """Make the copy forget deck files, and look at files the user told git not to look at.
 
         `assume-unchanged`, and `skip-worktree` on a file that is there, would hide a task's
-        change to that file from its undo.
+        change to that file from its undo. For a repository that is tracked in this one, git would
+        ask whether its files changed, with the filters its own settings name, which an agent may
+        have written; forgotten and added anew, only its commit is read.
         """
         assumed: list[bytes] = []
         skipped: list[bytes] = []
-        of_the_deck: list[bytes] = []
-        for line in self.run("ls-files", "-v", "-z", index=index).split(b"\0"):
-            tag, path = line[:1], line[2:]
-            if _DECK_NAME in path and _DECK_NAME in path.split(b"/"):
-                of_the_deck.append(path)
-            elif tag.islower():
+        forgotten: list[bytes] = []
+        raw = self.run("ls-files", "-s", "-v", "-z", index=index)
+        deck_files = _DECK_NAME in raw
+        for line in raw.split(b"\0"):
+            if line.startswith(_PLAIN_ENTRIES) and not deck_files:
+                continue
+            facts, _, path = line.partition(b"\t")
+            if deck_files and _DECK_NAME in path.split(b"/"):
+                forgotten.append(path)
+                continue
+            if facts[2:].startswith(_GITLINK) and self._is_there(path + b"/.git"):
+                forgotten.append(path)
+                continue
+            if facts[:1].islower():
                 assumed.append(path)
-            if tag in (b"S", b"s") and os.path.lexists(os.path.join(os.fsencode(self.top), path)):
+            if facts[:1] in (b"S", b"s") and self._is_there(path):
                 skipped.append(path)
         for option, paths in (
             ("--no-assume-unchanged", assumed),
             ("--no-skip-worktree", skipped),
-            ("--force-remove", of_the_deck),
+            ("--force-remove", forgotten),
         ):
             if paths:
                 # A path in conflict is listed once for each side.
                 lines = b"".join(path + b"\0" for path in dict.fromkeys(paths))
                 self.run("update-index", option, "-z", "--stdin", index=index, stdin=lines)
+
+    def _is_there(self, path: bytes) -> bool:
+        return os.path.lexists(os.path.join(os.fsencode(self.top), path))
 
     def _add_everything(self, index: Path) -> None:
         sparse = self._start(("config", "--type=bool", "core.sparseCheckout")).stdout
@@ -237,23 +290,58 @@ class GitRepo:
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         assert self._program is not None
+        command = [self._program, *_QUIET, *arguments]
         try:
-            return subprocess.run(
-                [self._program, *_QUIET, *arguments],
+            # A group of its own, so that a filter ends with the git that started it.
+            process = subprocess.Popen(
+                command,
                 cwd=self.top,
                 env=variables,
-                input=stdin,
-                capture_output=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            raise GitError(
-                f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} seconds; look for a "
-                "filter or a file system that hangs."
-            ) from None
         except OSError as failure:
             raise GitError(f"git cannot run in {self.top}: {failure.strerror}.") from None
+        with process:
+            try:
+                out, err = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                _end_group(process)
+                raise GitError(
+                    f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} seconds; look "
+                    "for a filter or a file system that hangs."
+                ) from None
+            except BaseException:
+                _end_group(process)
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yield a directory for temporary indexes, gone afterwards."""
+    try:
+        place = tempfile.TemporaryDirectory(prefix="choragos-", ignore_cleanup_errors=True)
+    except OSError as failure:
+        raise GitError(f"no temporary directory can be made: {failure.strerror}.") from None
+    with place as name:
+        yield Path(name)
+
+
+def _copy_with_time(source: Path, copy: Path) -> None:
+    """Copy one file with its own time, although git may put another in its place meanwhile."""
+    with source.open("rb") as read, copy.open("wb") as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+        written.flush()
+        found = os.fstat(read.fileno())
+        os.utime(written.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _environment() -> dict[str, str]:
@@ -266,6 +354,9 @@ def _environment() -> dict[str, str]:
         "LC_ALL": "C",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
+        # Whatever is missing from a partial clone stays missing: no program of a transport runs.
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
     }  # fmt: skip
 
 

@@ -8,34 +8,56 @@ repositories inside the repository are left alone.
 
 Whose change it was: between two neighboring snapshots the tasks then open are known. A path that
 changed while one task alone was at work is that task's. Of those that only changed while several
-were at work, a path is the task's whose texts alone name it; and where every other task has
-changes of its own and this one has none, the rest is this one's. What is still in doubt is left
-alone and said, unless the caller asks to overwrite. What an undo itself changed is no task's
-work. The command line and the session call this through Checkpoints.
+were at work nothing is guessed: they are left alone and said, with what the tasks' texts hint at,
+unless the caller asks to overwrite. What an undo itself changed is no task's work. A file that
+appeared while no task was open is never deleted without being asked for. An undo whose process
+died is finished by undoing to the same checkpoint, or taken back by undoing to its own.
+The command line calls this through Checkpoints; the files are moved by `deck.restore`.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import stat
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from deck.checkpoints import Checkpoint, Checkpoints, Kind
+from deck.checkpoints import LOST_SUBJECT, Checkpoint, Checkpoints, Kind
 from deck.gitrepo import Difference, Entry, GitError, GitRepo
+from deck.restore import (
+    Change,
+    HalfWay,
+    RollbackBusy,
+    RollbackFailed,
+    Turn,
+    UnderWay,
+    parents_of,
+    staged,
+    turn,
+)
 from deck.traces import Traces
+
+__all__ = [
+    "Change",
+    "Finding",
+    "Outcome",
+    "Overlap",
+    "Plan",
+    "RollbackBusy",
+    "RollbackConflict",
+    "RollbackFailed",
+    "RollbackIncomplete",
+    "RollbackInterrupted",
+    "RollbackStale",
+    "Scope",
+]
 
 #: File times come from the kernel's tick, up to 10 ms behind the clock that stamps snapshots.
 _TICK_SECONDS: Final = 0.01
 _LISTED: Final = 5
-_EXECUTABLE: Final = "100755"
-_REGULAR: Final = ("100644", _EXECUTABLE)
 
 
 class Scope(Enum):
@@ -62,17 +84,12 @@ class RollbackStale(GitError):
     """Files changed between the plan and its execution; nothing was done."""
 
 
+class RollbackInterrupted(GitError):
+    """An earlier undo did not come to its end; that one first."""
+
+
 class RollbackIncomplete(GitError):
     """The undo stopped half way or did not have the planned effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One path to put back: what it should be and what it is; None means absent."""
-
-    path: str
-    wanted: Entry | None
-    now: Entry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +111,13 @@ class Plan:
     conflicts: tuple[Finding, ...] = ()
     left_alone: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    #: The checkpoint of an interrupted undo that this one finishes or takes back.
+    resumes: Checkpoint | None = None
 
     @property
     def has_nothing_to_do(self) -> bool:
         """Whether the workspace already is what the undo would make it."""
-        return not self.changes and not self.conflicts
+        return not self.changes and not self.conflicts and self.resumes is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +151,6 @@ class _Evidence:
 
     alone: set[str] = field(default_factory=set)
     together: dict[str, set[str]] = field(default_factory=dict)
-    others_alone: dict[str, set[str]] = field(default_factory=dict)
     later: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -141,25 +159,20 @@ def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Ove
 
     A checkpoint that is not the start of anything (before a merge, an end) is always whole.
     """
+    with turn(store.repo) as held:
+        halfway = _under_way(store, held)
+    if halfway is not None:
+        return _resumption(store, target, *halfway)
     repo = store.repo
     now_tree = repo.write_workspace_tree()
-    notes = _head_note(repo, target)
-    ours = [found for found in store.history() if found.deck == target.deck]
+    history = store.history()
+    ours = [found for found in history if found.deck == target.deck]
     window = _window(target, ours)
     if target.kind is Kind.UNDO and window.end is None:
         scope = Scope.WHOLE
     if scope is Scope.WHOLE or target.kind in (Kind.DONE, Kind.MERGE):
-        wanted = [
-            Change(found.path, found.after, found.before)
-            for found in repo.differences(now_tree, target.tree)
-        ]
-        changes, blocked = _possible(repo, wanted)
-        return Plan(target, Scope.WHOLE, now_tree, changes, (), blocked, notes)
-    if window.end is None:
-        notes += (
-            f"{target.task_id} has not reported; what changed since its delivery counts as its "
-            "work.",
-        )
+        return _plan_of_everything(repo, target, history, now_tree, overlap)
+    notes = _head_note(repo, target) + _end_note(window)
     evidence = _gather(repo, window, ours, now_tree)
     end_tree = window.end.tree if window.end else now_tree
     candidates = repo.differences(target.tree, end_tree)
@@ -167,8 +180,8 @@ def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Ove
     together = {name for f in candidates for name in evidence.together.get(f.path, ())}
     if together:
         notes += (
-            f"{_list_of(together)} worked at the same time; files are divided by what each changed "
-            "alone and by what its task names.",
+            f"{_list_of(together)} worked at the same time; only what {target.name} changed while "
+            "it was alone is surely its work.",
         )
     if overlap is Overlap.OVERWRITE:
         mine, doubtful = mine + [found for found, _ in doubtful], []
@@ -185,10 +198,114 @@ def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Ove
     )  # fmt: skip
 
 
+def _plan_of_everything(
+    repo: GitRepo,
+    target: Checkpoint,
+    history: tuple[Checkpoint, ...],
+    now_tree: str,
+    overlap: Overlap,
+) -> Plan:
+    wanted: list[Change] = []
+    left: list[Finding] = []
+    differing = repo.differences(now_tree, target.tree)
+    appeared = {found.path for found in differing if found.after is None}
+    if appeared and overlap is Overlap.REFUSE:
+        appeared -= _made_by_tasks(repo, target, history, now_tree)
+    else:
+        appeared = set()
+    for found in differing:
+        if found.path in appeared:
+            reason = "it appeared while no task was open; --force deletes it too"
+            left.append(Finding(found.path, reason))
+        else:
+            wanted.append(Change(found.path, found.after, found.before))
+    changes, blocked = _possible(repo, wanted)
+    return Plan(
+        target, Scope.WHOLE, now_tree, changes, (), (*left, *blocked), _head_note(repo, target)
+    )  # fmt: skip
+
+
+def _made_by_tasks(
+    repo: GitRepo, target: Checkpoint, history: tuple[Checkpoint, ...], now_tree: str
+) -> set[str]:
+    """Return the paths that appeared last while a task of any deck was open, or by an undo."""
+    windows = [
+        _window(start, [found for found in history if found.deck == start.deck])
+        for start in history
+        if start.kind in (Kind.DELIVERY, Kind.UNDO)
+    ]
+    made: set[str] = set()
+    since = [found for found in history if found.at >= target.at]
+    for start, end, changed in _segments(repo, since, now_tree):
+        new = {found.path for found in changed if found.before is None}
+        if any(window.covers(start, end) for window in windows):
+            made |= new
+        else:
+            made -= new
+    return made
+
+
+def _under_way(store: Checkpoints, held: Turn) -> tuple[UnderWay, Checkpoint] | None:
+    """Return the undo whose process ended before it did, and the checkpoint it made first."""
+    began = held.under_way()
+    if began is None:
+        return None
+    if store.repo.holds(began.goal_tree):
+        for found in store.history():
+            if found.name == began.name and found.at > began.at and found.tree == began.now_tree:
+                return began, found
+    held.end()  # it had not touched a file, or what it was about is long gone
+    return None
+
+
+def _resumption(store: Checkpoints, target: Checkpoint, began: UnderWay, undo: Checkpoint) -> Plan:
+    """Return the plan that finishes an interrupted undo, or takes back what it had done."""
+    repo = store.repo
+    aim = _of_ref(store, began.target)
+    if target.ref == undo.ref:
+        origin, wanted_tree = began.goal_tree, undo.tree
+        note = "this takes back the rollback that was interrupted."
+    elif target.ref == began.target or (aim is not None and aim.name == target.name):
+        origin, wanted_tree = undo.tree, began.goal_tree
+        note = "this finishes the rollback that was interrupted."
+    else:
+        raise RollbackInterrupted(_interrupted(aim, began, undo))
+    now_tree = repo.write_workspace_tree()
+    since = {found.path: found for found in repo.differences(wanted_tree, now_tree)}
+    wanted: list[Change] = []
+    left: list[Finding] = []
+    for found in repo.differences(origin, wanted_tree):
+        now = since[found.path].after if found.path in since else found.after
+        if now == found.after:
+            continue
+        if now is None or now == found.before:
+            wanted.append(Change(found.path, found.after, now))
+        else:
+            left.append(Finding(found.path, "changed since the rollback was interrupted"))
+    changes, blocked = _possible(repo, wanted)
+    return Plan(
+        target, Scope.TASK, now_tree, changes, (), (*left, *blocked), (note,), resumes=undo
+    )  # fmt: skip
+
+
+def _of_ref(store: Checkpoints, ref: str) -> Checkpoint | None:
+    return next((found for found in store.history() if found.ref == ref), None)
+
+
+def _interrupted(aim: Checkpoint | None, began: UnderWay, undo: Checkpoint) -> str:
+    # By its full name where the short one means the newer checkpoint.
+    to = began.target.rsplit("/", 1)[-1] if aim is None or aim.name == undo.name else aim.name
+    return (
+        f"a rollback to {to} was interrupted; finish it with `choragos rollback {to}`, or take it "
+        f"back with `choragos rollback {undo.name}`."
+    )
+
+
 def apply_plan(store: Checkpoints, plan: Plan) -> Outcome:
     """Put the planned paths back, after keeping the workspace as it is.
 
-    Raises RollbackConflict or RollbackStale with nothing changed, RollbackIncomplete otherwise.
+    Raises RollbackConflict, RollbackStale, RollbackBusy or RollbackFailed with nothing changed,
+    RollbackIncomplete otherwise.
     """
     if plan.conflicts:
         raise RollbackConflict(
@@ -196,13 +313,19 @@ def apply_plan(store: Checkpoints, plan: Plan) -> Outcome:
             f"{plan.target.name}; nothing was rolled back: look at those files, or use --force to "
             "overwrite them."
         )
-    if not plan.changes:
+    if not plan.changes and plan.resumes is None:
         return Outcome(None, 0, 0)
-    with store.lock:
-        return _apply(store, plan)
+    with store.lock, turn(store.repo) as held:
+        halfway = _under_way(store, held)
+        if (halfway[1] if halfway else None) != plan.resumes:
+            raise RollbackStale(
+                "another rollback ran while this one was being confirmed; nothing was rolled "
+                "back: run it again."
+            )
+        return _apply(store, plan, held)
 
 
-def _apply(store: Checkpoints, plan: Plan) -> Outcome:
+def _apply(store: Checkpoints, plan: Plan, held: Turn) -> Outcome:
     repo, paths = store.repo, {change.path for change in plan.changes}
     tree = repo.write_workspace_tree()
     moved = [f.path for f in repo.differences(plan.now_tree, tree) if f.path in paths]
@@ -211,16 +334,48 @@ def _apply(store: Checkpoints, plan: Plan) -> Outcome:
             f"{_list_of(moved)} changed while the rollback was being confirmed; nothing was rolled "
             "back: run it again."
         )
-    name = f"pre-rollback-{plan.target.task_id}"
-    undo = store.record(name, f"{name} -> workspace: before rollback to {plan.target.name}", tree)
+    goal = repo.compose(tree, {change.path: change.wanted for change in plan.changes})
+    with staged(repo, goal, plan.changes) as stage:
+        undo = plan.resumes or _begin(store, plan, held, tree, goal)
+        try:
+            stage.put_in_place()
+        except HalfWay as failure:
+            raise RollbackIncomplete(_half_way(str(failure), plan, undo)) from None
+        except BaseException:
+            if plan.resumes is None:
+                # Every file is as it was, so there is no undo to take back.
+                store.forget(undo)
+                held.end()
+            raise
+        stage.sweep(plan.target.at / 1e9 - _TICK_SECONDS)
     try:
-        _carry_out(repo, plan)
-        after = store.create(f"{name}-done", f"{name} -> workspace: after rollback")
+        # What others did meanwhile is not in it, so that it never counts as done by the undo.
+        store.record(f"{undo.name}-done", f"{undo.name} -> workspace: after rollback", goal)
+        held.end()
+        done = repo.write_workspace_tree()
     except (GitError, OSError) as failure:
-        raise RollbackIncomplete(_half_way(failure, undo)) from None
-    _verify(repo, plan, undo, after)
+        raise RollbackIncomplete(_half_way(str(failure), plan, undo)) from None
+    wrong = [found.path for found in repo.differences(goal, done) if found.path in paths]
+    if wrong:
+        raise RollbackIncomplete(
+            f"{_list_of(wrong)} could not be put back, or changed at the same moment; look there, "
+            f"or take the rollback back with `choragos rollback {undo.name}`."
+        )
     deleted = sum(change.wanted is None for change in plan.changes)
     return Outcome(undo, len(plan.changes) - deleted, deleted)
+
+
+def _begin(store: Checkpoints, plan: Plan, held: Turn, tree: str, goal: str) -> Checkpoint:
+    """Note the undo and keep the workspace as it is; return that checkpoint."""
+    name = f"pre-rollback-{plan.target.task_id}"
+    newest = max((found.at for found in store.history()), default=0)
+    held.begin(UnderWay(plan.target.ref, name, tree, goal, newest))
+    subject = f"{name} -> workspace: before rollback to {plan.target.name}"
+    try:
+        return store.record(name, subject, tree)
+    except BaseException:
+        held.end()
+        raise
 
 
 def _window(start: Checkpoint, ours: list[Checkpoint]) -> _Window:
@@ -250,14 +405,25 @@ def _window(start: Checkpoint, ours: list[Checkpoint]) -> _Window:
     return _Window(start, min(nexts, key=lambda found: found.at, default=None))
 
 
+def _end_note(window: _Window) -> tuple[str, ...]:
+    task, end = window.start.task_id, window.end
+    if end is None:
+        until = "since its delivery"
+    elif end.subject.endswith(LOST_SUBJECT):
+        until = "until its loss was noticed"
+    else:
+        return ()
+    return (f"{task} has not reported; what changed {until} counts as its work.",)
+
+
 def _gather(repo: GitRepo, window: _Window, ours: list[Checkpoint], now_tree: str) -> _Evidence:
-    """Sort the paths changed since the task or one beside it began by who was at work then."""
+    """Sort the paths changed since the task began by who was at work then."""
     tasks = [_window(f, ours) for f in ours if f.kind is Kind.DELIVERY]
     undos = [_window(f, ours) for f in ours if f.kind is Kind.UNDO]
-    beside = [task for task in tasks if task.start != window.start and task.meets(window)]
-    first = min([window.start.at, *(task.start.at for task in beside)])
     evidence = _Evidence()
-    for start, end, changed in _segments(repo, [f for f in ours if f.at >= first], now_tree):
+    since = [found for found in ours if found.at >= window.start.at]
+    for start, end, differences in _segments(repo, since, now_tree):
+        changed = {found.path for found in differences}
         if any(undo.end is not None and undo.covers(start, end) for undo in undos):
             if window.start.kind is Kind.UNDO and window.covers(start, end):
                 evidence.alone |= changed
@@ -266,25 +432,23 @@ def _gather(repo: GitRepo, window: _Window, ours: list[Checkpoint], now_tree: st
         others = open_tasks - {window.start.name}
         if window.end is not None and start >= window.end.at:
             _note(evidence.later, changed, others)
-        if not window.covers(start, end):
-            if len(others) == 1 and others <= {task.start.name for task in beside}:
-                _note(evidence.others_alone, changed, others)
-        elif others:
-            _note(evidence.together, changed, others)
-        else:
-            evidence.alone |= changed
+        elif window.covers(start, end):
+            if others:
+                _note(evidence.together, changed, others)
+            else:
+                evidence.alone |= changed
     return evidence
 
 
 def _segments(
     repo: GitRepo, snapshots: list[Checkpoint], now_tree: str
-) -> Iterator[tuple[int, int, set[str]]]:
-    """Yield start, end and changed paths between neighboring snapshots, the last being now."""
+) -> Iterator[tuple[int, int, list[Difference]]]:
+    """Yield start, end and what changed between neighboring snapshots, the last being now."""
     points = [(found.at, found.tree) for found in sorted(snapshots, key=lambda f: f.at)]
     if points:
         points.append((points[-1][0] + 1, now_tree))
     for (start, before), (end, after) in itertools.pairwise(points):
-        changed = {found.path for found in repo.differences(before, after)}
+        changed = repo.differences(before, after)
         if changed:
             yield start, end, changed
 
@@ -294,42 +458,19 @@ def _attribute(
 ) -> tuple[list[Difference], list[tuple[Difference, str]]]:
     """Split the paths that differ over a task's time into its own and the doubtful ones."""
     mine: list[Difference] = []
-    theirs: list[tuple[Difference, set[str]]] = []
-    shared: list[tuple[Difference, set[str]]] = []
+    doubtful: list[tuple[Difference, str]] = []
     for found in candidates:
         others = evidence.together.get(found.path, set())
-        owners = evidence.others_alone.get(found.path, set()) & others
-        alone = found.path in evidence.alone
-        named = _named(found.path, target.name, others, traces)
-        if alone and not owners:
+        if others:
+            everyone = {*others, target.name}
+            reason = f"{_list_of(everyone)} were at work together when it changed"
+            naming = [task for task in everyone if traces.score(task, found.path)]
+            if naming:
+                reason += f"; named in the texts of {_list_of(naming)}"
+            doubtful.append((found, reason))
+        elif found.path in evidence.alone:
             mine.append(found)
-        elif owners and not alone:
-            theirs.append((found, owners))
-        elif others and not alone and named == target.name:
-            mine.append(found)
-        elif others and not alone and named is not None:
-            theirs.append((found, {named}))
-        elif others:
-            shared.append((found, others))
-    explained = set().union(*evidence.others_alone.values(), *(who for _, who in theirs))
-    if not mine and all(others <= explained for _, others in shared):
-        mine, shared = [found for found, _ in shared], []
-    doubtful = [(found, f"taken as the work of {_list_of(who)}") for found, who in theirs]
-    doubtful += [
-        (found, f"{_list_of({*who, target.name})} were at work together when it changed")
-        for found, who in shared
-    ]
     return mine, doubtful
-
-
-def _named(path: str, name: str, others: set[str], traces: Traces) -> str | None:
-    """Return the one task of several at work whose texts name the path best, or None."""
-    if not others:
-        return None
-    scores = {task: traces.score(task, path) for task in (name, *others)}
-    best = max(scores.values())
-    first = [task for task, score in scores.items() if score == best]
-    return first[0] if best and len(first) == 1 else None
 
 
 def _against_now(
@@ -379,7 +520,7 @@ def _obstacle(top: Path, change: Change, deletions: set[str]) -> str | None:
     """Return why a change cannot be made without touching what no snapshot holds, or None."""
     if any(entry is not None and entry.is_gitlink for entry in (change.wanted, change.now)):
         return "it is a repository of its own"
-    for parent in _parents(change.path):
+    for parent in parents_of(change.path):
         place = top / parent
         if (place / ".git").exists():
             return f"{parent} is a repository of its own"
@@ -406,94 +547,13 @@ def _holds_only(directory: Path, relative: str, deletions: set[str]) -> bool:
     return True
 
 
-def _carry_out(repo: GitRepo, plan: Plan) -> None:
-    deletions = [change.path for change in plan.changes if change.wanted is None]
-    writes = [change for change in plan.changes if change.wanted is not None]
-    modes = {change.path: _mode(repo.top / change.path) for change in writes}
-    for path in deletions:
-        (repo.top / path).unlink(missing_ok=True)
-    _remove_new_directories(repo.top, deletions, plan.target.at / 1e9 - _TICK_SECONDS)
-    for change in writes:
-        _remove_empty_tree(repo.top / change.path)
-    repo.checkout(plan.target.tree, [change.path for change in writes])
-    for change in writes:
-        _keep_permissions(repo.top / change.path, change.wanted, modes[change.path])
-
-
-def _remove_new_directories(top: Path, deleted: Iterable[str], since: float) -> None:
-    """Remove the directories left without any file that did not exist when the task began."""
-    parents = {parent for path in deleted for parent in _parents(path)}
-    for parent in sorted(parents, key=lambda path: path.count("/"), reverse=True):
-        place = top / parent
-        if place.is_symlink() or not place.is_dir() or not _is_new(place, since):
-            continue
-        for folder, _, _ in os.walk(place, topdown=False):
-            with suppress(OSError):  # a file may appear in it at any moment; then it stays
-                if not os.listdir(folder) and _is_new(Path(folder), since):
-                    Path(folder).rmdir()
-
-
-def _is_new(place: Path, since: float) -> bool:
-    born = _birth_time(place)
-    return born is None or born >= since
-
-
-def _birth_time(place: Path) -> float | None:
-    """Return when a directory was made, or None where the system does not say."""
-    try:
-        born = getattr(place.stat(), "st_birthtime", None)
-        if born is not None:
-            return float(born)
-        said = subprocess.run(
-            ["stat", "-c", "%.9W", "--", str(place)],
-            capture_output=True,
-            check=True,
-            timeout=10,
-        ).stdout
-        return float(said) or None
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-
-
-def _remove_empty_tree(place: Path) -> None:
-    """Remove a directory in the way, which by now holds nothing but directories."""
-    if place.is_symlink() or not place.is_dir():
-        return
-    for folder, _, _ in os.walk(place, topdown=False):
-        Path(folder).rmdir()
-
-
-def _mode(place: Path) -> int | None:
-    try:
-        found = place.lstat().st_mode
-    except OSError:
-        return None
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-
-
-def _keep_permissions(place: Path, wanted: Entry | None, mode: int | None) -> None:
-    """Give a rewritten file the permissions it had, but for the execute bits, which git keeps."""
-    if wanted is None or wanted.mode not in _REGULAR or mode is None:
-        return
-    plain = mode & ~0o111
-    place.chmod(plain | (plain & 0o444) >> 2 if wanted.mode == _EXECUTABLE else plain)
-
-
-def _verify(repo: GitRepo, plan: Plan, undo: Checkpoint, after: Checkpoint) -> None:
-    done = {found.path: found.after for found in repo.differences(undo.tree, after.tree)}
-    wrong = [c.path for c in plan.changes if done.get(c.path, c.now) != c.wanted]
-    if wrong:
-        raise RollbackIncomplete(
-            f"{_list_of(wrong)} could not be put back, or changed at the same moment; look there, "
-            f"or take the rollback back with `choragos rollback {undo.name}`."
-        )
-
-
-def _half_way(failure: Exception, undo: Checkpoint) -> str:
-    said = failure.strerror if isinstance(failure, OSError) else str(failure).rstrip(".")
+def _half_way(said: str, plan: Plan, undo: Checkpoint) -> str:
+    to = plan.target.name
+    if to == undo.name:
+        to = plan.target.ref.rsplit("/", 1)[-1]
     return (
-        f"the rollback stopped half way ({said}); take it back with "
-        f"`choragos rollback {undo.name} --whole`."
+        f"the rollback stopped half way ({said.rstrip('.')}); finish it with `choragos rollback "
+        f"{to}`, or take it back with `choragos rollback {undo.name}`."
     )
 
 
@@ -503,11 +563,6 @@ def _head_note(repo: GitRepo, target: Checkpoint) -> tuple[str, ...]:
         return ()
     was, now = (sha[:10] if sha else "no commit" for sha in (target.head, head))
     return (f"HEAD moved since then ({was} to {now}); commits stay, only files change.",)
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
 def _note(table: dict[str, set[str]], paths: Iterable[str], names: set[str]) -> None:

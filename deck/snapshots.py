@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from deck.board import Entry, Op, Task
+from deck.board import Entry, Op, Task, TaskState
 from deck.checkpoints import Checkpoints, GitError, delivery_subject
 from deck.desk import Desk
 
@@ -23,14 +24,17 @@ class Snapshots:
     _store: Checkpoints | None = None
     #: Two snapshots at once would only contend for the repository.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: Tasks delivered and not yet ended here, with their roles.
+    _open: dict[str, str] = field(default_factory=dict)
 
     async def start(self) -> None:
-        """Find the repository and prune; without one there are no checkpoints."""
+        """Find the repository, end what a crash left open, prune; without one nothing is done."""
         settings = self.desk.config.checkpoints
         if not settings.enabled:
             return
         try:
             store = await asyncio.to_thread(Checkpoints, self.desk.directory, settings.keep)
+            await asyncio.to_thread(store.end_lost)
             pruned = await asyncio.to_thread(store.prune)
         except (GitError, OSError) as failure:
             self.desk.events.write("WARN", "checkpoints disabled", reason=str(failure))
@@ -45,20 +49,30 @@ class Snapshots:
     async def before(self, task: Task) -> None:
         """Take the snapshot that precedes a delivery."""
         subject = delivery_subject(task.id, task.role, self.desk.label(task))
-        await self._take(task.id, subject, task.id)
+        tasks = self.desk.state.tasks
+        lost = [
+            (open_id, self._open.pop(open_id))
+            for open_id in list(self._open)
+            if open_id in tasks and tasks[open_id].state is TaskState.LOST
+        ]
+        self._open[task.id] = task.role
+        await self._take(task.id, subject, task.id, lost)
 
     async def after(self, task: Task) -> None:
         """Take the snapshot of a task's end."""
         subject = delivery_subject(task.id, task.role, "done")
+        self._open.pop(task.id, None)
         await self._take(f"{task.id}-done", subject, task.id)
 
-    async def _take(self, name: str, subject: str, task_id: str) -> None:
+    async def _take(
+        self, name: str, subject: str, task_id: str, lost: Iterable[tuple[str, str]] = ()
+    ) -> None:
         if self._store is None:
             return
         async with self._turn:
             begun = time.monotonic()
             try:
-                made = await asyncio.to_thread(self._store.create, name, subject)
+                made = await asyncio.to_thread(self._store.create, name, subject, lost)
             except (GitError, OSError) as failure:
                 self.desk.events.write("WARN", "checkpoint failed", task=task_id, err=str(failure))
                 return

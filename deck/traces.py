@@ -1,8 +1,9 @@
 """What was written about a task: its file, its brief, its report and their lines in the event log.
 
-Owns the search of those texts for a path. It is a hint, never a proof: the undo of a task asks for
-it only where two tasks changed files at the same time and the snapshots cannot tell them apart.
-Missing files are passed over; nothing is written. `deck.rollback` calls it.
+Owns the search of those texts for a path. It is a hint for the reader, never a proof: where two
+tasks worked at the same time and the snapshots cannot tell whose a change is, the undo says which
+tasks name the file, and leaves it alone. Missing files are passed over; nothing is written.
+`deck.rollback` calls it.
 """
 
 from __future__ import annotations

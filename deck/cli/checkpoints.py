@@ -108,7 +108,7 @@ def rollback(
             f"{len(plan.conflicts)} file(s) of {plan.target.name} were changed again later; "
             "nothing was rolled back: look at them, or use --force to overwrite them"
         )
-    if not plan.changes:
+    if not plan.changes and plan.resumes is None:
         _explain_nothing(plan)
         return
     if not yes and not _confirmed():

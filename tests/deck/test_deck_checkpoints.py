@@ -29,7 +29,7 @@ from deck.events import EventLog
 from deck.rollback import (
     Overlap,
     RollbackConflict,
-    RollbackIncomplete,
+    RollbackFailed,
     RollbackStale,
     Scope,
 )
@@ -502,23 +502,32 @@ def test_a_task_beside_others_undoes_what_it_changed_alone(work: Work) -> None:
     assert work.read("unclear.txt") is None
 
 
-@pytest.mark.parametrize("undone", ["T1", "T2"])
-def test_where_one_task_is_known_the_rest_is_the_others(work: Work, undone: str) -> None:
+def test_what_changed_while_two_were_at_work_is_nobodys_by_elimination(work: Work) -> None:
     work.deliver("T1", "coder")
     work.deliver("T2", "writer")
     work.write("t1.txt")
     work.end("T1")
     work.write("t2.txt")
     work.end("T2")
-    assert work.undo(undone) == (0, 1)
-    assert (work.read("t1.txt") is None) == (undone == "T1")
-    assert (work.read("t2.txt") is None) == (undone == "T2")
+    plan = work.store.plan_rollback(work.store.find("T1"))
+    assert not plan.changes
+    assert [finding.path for finding in plan.left_alone] == ["t1.txt"]
+    assert work.undo("T2") == (0, 1)
+    assert (work.read("t1.txt"), work.read("t2.txt")) == ("x\n", None)
 
 
-@pytest.mark.parametrize("undone", ["T1", "T2"])
-def test_tasks_side_by_side_are_told_apart_by_what_was_written_about_them(
-    work: Work, undone: str
-) -> None:
+def test_a_file_a_task_changed_alone_and_then_beside_another_is_in_doubt(work: Work) -> None:
+    work.deliver("T1", "coder")
+    work.write("kept.txt", "by T1")
+    work.deliver("T2", "writer")
+    work.write("kept.txt", "by T1, and then by T2?")
+    work.end("T1")
+    plan = work.store.plan_rollback(work.store.find("T1"))
+    assert not plan.changes
+    assert [finding.path for finding in plan.left_alone] == ["kept.txt"]
+
+
+def test_what_was_written_about_tasks_is_told_but_decides_nothing(work: Work) -> None:
     log = EventLog(work.top / ".choragos" / "logs" / "events.log")
     work.write(".choragos/tasks/T1.md", "Fix the parser in src/parser.py")
     work.write(".choragos/tasks/T2.md", "Write the manual")
@@ -526,19 +535,15 @@ def test_tasks_side_by_side_are_told_apart_by_what_was_written_about_them(
     work.deliver("T2", "writer")
     work.write("src/parser.py")
     work.write("docs/manual.md")
-    work.write("nobody-said.txt")
     log.write("INFO", "work-done", id="T2", task="wrote manual.md (see parser.pyc)", report="")
     work.end("T1")
     work.end("T2")
-    plan = work.store.plan_rollback(work.store.find(undone))
-    assert [change.path for change in plan.changes] == [
-        "src/parser.py" if undone == "T1" else "docs/manual.md"
+    plan = work.store.plan_rollback(work.store.find("T1"))
+    assert not plan.changes
+    assert [(f.path, f.reason.partition("; ")[2]) for f in plan.left_alone] == [
+        ("docs/manual.md", "named in the texts of T2"),
+        ("src/parser.py", "named in the texts of T1"),
     ]
-    assert len(plan.left_alone) == 2
-    work.store.rollback(plan)
-    assert (work.read("src/parser.py") is None) == (undone == "T1")
-    assert (work.read("docs/manual.md") is None) == (undone == "T2")
-    assert work.read("nobody-said.txt") == "x\n"
 
 
 def test_snapshots_from_several_threads_keep_their_order(work: Work) -> None:
@@ -702,7 +707,10 @@ def test_whole_makes_the_workspace_what_it_was(work: Work) -> None:
     work.write("kept.txt", "later")
     work.write("later.txt")
     work.write("noise.log")
-    assert work.undo("T1", Scope.WHOLE) == (1, 2)
+    plan = work.store.plan_rollback(work.store.find("T1"), Scope.WHOLE)
+    assert [finding.path for finding in plan.left_alone] == ["later.txt"]
+    assert [change.path for change in plan.changes] == ["kept.txt", "t1.txt"]
+    assert work.undo("T1", Scope.WHOLE, Overlap.OVERWRITE) == (1, 2)
     assert work.read("noise.log") == "x\n"
     assert work.undo("pre-rollback-T1") == (3, 0)
     assert work.read("later.txt") == "x\n"
@@ -732,7 +740,7 @@ def test_a_change_while_the_user_decides_stops_the_undo(work: Work) -> None:
     assert work.read("kept.txt") == "someone is quick"
 
 
-def test_an_undo_that_cannot_finish_says_how_to_go_back(work: Work) -> None:
+def test_an_undo_whose_content_cannot_be_made_changes_nothing(work: Work) -> None:
     git(work.top, "config", "filter.broken.clean", "cat")
     git(work.top, "config", "filter.broken.smudge", "false")
     git(work.top, "config", "filter.broken.required", "true")
@@ -742,8 +750,11 @@ def test_an_undo_that_cannot_finish_says_how_to_go_back(work: Work) -> None:
     work.write("file.big", "two")
     work.write("t1.txt")
     work.end("T1")
-    with pytest.raises(RollbackIncomplete, match="choragos rollback pre-rollback-T1 --whole"):
+    was, refs = contents(work.top), git(work.top, "for-each-ref")
+    with pytest.raises(RollbackFailed, match="every file is as it was"):
         work.undo("T1")
+    assert contents(work.top) == was
+    assert git(work.top, "for-each-ref") == refs
 
 
 def test_pruning_keeps_the_newest_and_undos_have_their_own_budget(work: Work) -> None:

@@ -251,7 +251,10 @@ def test_rollback_whole_puts_every_file_back(store: Checkpoints, place: Path) ->
     (place / "users.txt").write_text("mine")
     assert "0 file(s) restored, 1 deleted" in run("rollback", "T1", "--yes").output
     assert (place / "users.txt").exists()
-    assert "deleted" in run("rollback", "T1", "--yes", "--whole").output
+    kept = run("rollback", "T1", "--yes", "--whole")
+    assert "left alone: users.txt (it appeared while no task was open" in kept.stdout
+    assert (kept.exit_code, (place / "users.txt").exists()) == (1, True)
+    assert "1 deleted" in run("rollback", "T1", "--yes", "--whole", "--force").output
     assert not (place / "users.txt").exists()
 
 

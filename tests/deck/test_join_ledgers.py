@@ -273,7 +273,7 @@ def test_every_change_of_the_deck_is_on_its_record(rig: DeckRig, gateway: Gatewa
     rig.wait(lambda: "checkpoint-taken" in ops(deck_records(rig)))
     time.sleep(0.5)
     (rig.dir / "new.txt").write_text("later")
-    rig.cli("rollback", "T1", "--whole", "--yes")
+    rig.cli("rollback", "T1", "--whole", "--force", "--yes")
     assert rig.cli("kill").returncode == 0
     rig.cli("checkpoints", "prune", "--keep", "0")
     records = deck_records(rig)
