@@ -81,6 +81,14 @@ class Engine(StrEnum):
     GHOSTTY = "ghostty"
 
 
+class Home(StrEnum):
+    """Where a role's program keeps its settings and its login."""
+
+    USER = "user"
+    #: In a directory of the deck's, one for each role; it starts without a login of the user's.
+    OWN = "own"
+
+
 class GatewayMode(Enum):
     """How strictly the team depends on the gateway."""
 
@@ -127,6 +135,8 @@ class Role:
     wall_read: tuple[str, ...] = ()
     #: A known way past the gateway keeps the team from starting (section 2.11).
     require_routing: bool = False
+    #: Walled roles have a home of their own in any case.
+    home: Home = Home.USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,6 +585,7 @@ class _Reader:
             wall=table.boolean("wall", defaults.wall),
             wall_read=(*defaults.wall_read, *table.strings("wall_read")),
             require_routing=table.boolean("require_routing", defaults.require_routing),
+            home=table.choice("home", Home.USER),
         )
         table.finish()
         return role

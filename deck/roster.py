@@ -11,11 +11,13 @@ import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
-from deck.agents import adapter_for
-from deck.config import Config, Role, argv
+from deck.agents import Seating, adapter_for
+from deck.config import Config, Home, Role, argv
 from deck.gateway import Gateway
+from deck.homes import role_home
 from deck.processes import SEAT_MARK
 from deck.programs import with_deck_program
 from deck.sessions import SOCKET_ENV
@@ -54,6 +56,7 @@ class Surroundings:
     environ: Mapping[str, str]
     gateway: Gateway
     wall: Wall | None = None
+    directory: Path = Path()
 
 
 @dataclass(slots=True)
@@ -99,6 +102,19 @@ def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
     return {name: value for name, value in kept.items() if matches(name, allowed)}
 
 
+def seating(role: Role, around: Surroundings) -> Seating:
+    """Return what the role's adapter is told of its seat."""
+    enforced = around.gateway.enforced
+    return Seating(
+        project=around.directory,
+        home=role_home(around.environ, around.session, role.name),
+        own=role.wall or role.home is Home.OWN,
+        url=around.gateway.role_url(role.name) if enforced else None,
+        environ=filtered(around.environ, role),
+        args=role.args,
+    )
+
+
 def environment(role: Role, credential: Credential, around: Surroundings) -> dict[str, str]:
     """Return the environment of a role's process."""
     environ = filtered(around.environ, role)
@@ -114,11 +130,18 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
     environ[ROLE_ENV] = role.name
     environ[TOKEN_ENV] = credential.token
     environ[SEAT_MARK] = f"{around.session}:{role.name}"
-    if around.gateway.enforced:
-        adapter = adapter_for(role.command)
-        url = around.gateway.role_url(role.name)
-        for name in (*role.base_url_env, *adapter.url_env):
-            environ[name] = url
+    adapter, seat = adapter_for(role.command), seating(role, around)
+    if seat.own:
+        for name, below in adapter.home_env.items():
+            environ[name] = str(seat.home / below)
+        for name, value in adapter.own_env.items():
+            environ.setdefault(name, value)
+    if seat.url is not None:
+        for name in role.base_url_env:
+            environ[name] = seat.url
+        for name, path in adapter.url_env.items():
+            environ[name] = seat.url + path
+        environ.update(adapter.routing(seat))
         for name, value in adapter.quiet.items():
             environ.setdefault(name, value)
     return environ
@@ -131,10 +154,10 @@ def command_line(role: Role, around: Surroundings) -> list[str]:
     Raises NotOnPath.
     """
     program = find_program(role, around.environ)
-    adapter = adapter_for(role.command)
+    adapter, seat = adapter_for(role.command), seating(role, around)
     line = [program, *adapter.options, *argv(role)[1:]]
-    if around.gateway.enforced:
-        line += adapter.arguments(around.gateway.role_url(role.name))
+    if seat.url is not None:
+        line += adapter.arguments(seat)
     return line
 
 

@@ -36,19 +36,6 @@ PROVIDER_KEYS: Final = (
 )
 #: Variables that send Claude Code to another provider, whatever its base URL says.
 _DETOURS: Final = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-#: CLIs that take their base URL from a file of their own (contracts/clients.md section 2).
-_ROUTED_BY_FILE: Final = {
-    "opencode": "set provider options.baseURL in opencode.json",
-    "pi": "set the base URL in ~/.pi/agent/models.json",
-}
-#: CLIs that are routed by a variable which is not the default one.
-_ROUTED_BY_VARIABLE: Final = {
-    "qwen": ("OPENAI_BASE_URL",),
-    "aider": ("ANTHROPIC_API_BASE", "OPENAI_API_BASE"),
-}
-#: CLIs that ignore the variable they are commonly routed by, with what routes them instead
-#: (section 6 there); a role that says otherwise on its command line has the last word taken away.
-_OVERRIDES: Final = {"codex": ("openai_base_url", "model_provider", "chatgpt_base_url")}
 
 
 class NotRouted(Exception):
@@ -89,12 +76,9 @@ def bypasses(role: Role, variables: frozenset[str]) -> list[str]:
     detours = [name for name in _DETOURS if name in variables and program == "claude"]
     if detours:
         found.append(f"{', '.join(detours)} sends it past the gateway; list it in env_deny")
-    if program in _ROUTED_BY_FILE:
-        found.append(f"{program} ignores base URL variables; {_ROUTED_BY_FILE[program]}")
-    wanted = _ROUTED_BY_VARIABLE.get(program)
-    if wanted and not set(wanted) & {*role.base_url_env, *adapter_for(role.command).url_env}:
-        found.append(f"{program} reads {' or '.join(wanted)}; list it in base_url_env")
-    own = [name for name in _OVERRIDES.get(program, ()) if _sets(role.args, name)]
+    adapter = adapter_for(role.command)
+    found += adapter.past
+    own = [name for name in adapter.overrides if _sets(role.args, name)]
     if own:
         found.append(
             f"its args set {', '.join(own)}, which decides where {program} sends its calls (it "

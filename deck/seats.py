@@ -18,9 +18,11 @@ from datetime import datetime
 from typing import Final
 
 from deck import briefs
+from deck.agents import adapter_for
 from deck.board import IN_FLIGHT, TASK_MOVES, Entry, Op, ReportState, Task, TaskState
 from deck.config import Role
 from deck.desk import Desk
+from deck.homes import equip
 from deck.journal import JournalFailed
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import ExitStatus, PaneError
@@ -29,7 +31,7 @@ from deck.pane.terminal.engine import EngineKind
 from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
 from deck.protocol import one_line
-from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment
+from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment, seating
 from deck.supervision import Exit, may_restart
 
 #: How often a waiting line is looked at again.
@@ -150,6 +152,9 @@ class Seat:
         self.desk.job(self._deliver_for_ever())
 
     async def _spawn(self) -> None:
+        adapter = adapter_for(self.role.command)
+        seat = seating(self.role, self.around)
+        await asyncio.to_thread(equip, adapter, seat, self.around.environ)
         argv = command_line(self.role, self.around)
         env = environment(self.role, self.credential, self.around)
         if self.role.wall and self.around.wall is not None:
@@ -162,6 +167,7 @@ class Seat:
             input_prompts=self.role.input_prompts,
             chrome_markers=self.role.chrome_markers,
             engine=EngineKind(self.desk.config.ui.engine),
+            marks=adapter.marks,
         )
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)

@@ -268,6 +268,7 @@ class Session:
             environ=desk.environ,
             gateway=desk.gateway,
             wall=self._wall,
+            directory=desk.directory,
         )
         for role in self._config.roles:
             # A second role of the same name could never be addressed.

@@ -12,17 +12,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from deck.agents import claude, codex, gemini, plain
-from deck.agents.adapter import Adapter
+from deck.agents import aider, claude, codex, gemini, opencode, pi, plain, qwen, shell
+from deck.agents.adapter import Adapter, Seating
 
-__all__ = ["Adapter", "adapter_for"]
+__all__ = ["Adapter", "Seating", "adapter_for"]
 
 _KNOWN: Final[Mapping[str, Adapter]] = MappingProxyType(
     {
         "claude": claude.ADAPTER,
         "codex": codex.ADAPTER,
         "gemini": gemini.ADAPTER,
-        "agy": gemini.ADAPTER,
+        # Speaks the same API; its screen has not been measured.
+        "agy": gemini.DERIVATIVE,
+        "opencode": opencode.ADAPTER,
+        "pi": pi.ADAPTER,
+        "qwen": qwen.ADAPTER,
+        "aider": aider.ADAPTER,
+        **dict.fromkeys(shell.NAMES, shell.ADAPTER),
     }
 )
 

@@ -21,8 +21,10 @@ from pathlib import Path
 from deck.pane.process import ExitStatus, PaneError, PaneProcess, PaneStartError, StopProof
 from deck.pane.status import (
     DEFAULT_CHROME,
+    NO_MARKS,
     BootClock,
     Evidence,
+    Marks,
     PaneState,
     Source,
     Status,
@@ -78,6 +80,7 @@ class PaneSpec:
     chrome_markers: tuple[str, ...] = ()
     history: int = 10_000
     engine: EngineKind = EngineKind.PYTE
+    marks: Marks = NO_MARKS
     log_path: Path | None = None
 
 
@@ -476,9 +479,10 @@ class Pane:
             cursor=(self.screen.cursor.y, self.screen.cursor.x),
             quiet=now - self._changed_at,
             booted=self._boot.booted(
-                now, self._changed_at, self._picture != (), self.screen.signal, self.screen.title
+                now, self._changed_at, self._picture != (), self.screen.signal, self._shows_ready()
             ),
             input_prompts=self.spec.input_prompts,
+            marks=self.spec.marks,
         )
         fresh = classify(evidence, now)
         old = self._status
@@ -490,6 +494,14 @@ class Pane:
             return
         self._status = fresh
         self._call(self.on_status, self, fresh)
+
+    def _shows_ready(self) -> bool | None:
+        """What a known agent shows of whether it takes input; None for one without marks."""
+        marks = self.spec.marks
+        if not marks.know_ready or self._process is None:
+            return None
+        raw = self._process.line_limit() is None
+        return marks.are_ready(self._view_rows, raw=raw, paste=self.screen.bracketed_paste)
 
     def _type(self) -> None:
         """Drive the injection under way, or begin the next one."""

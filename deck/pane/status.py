@@ -23,6 +23,9 @@ BOOT_QUIET_SECONDS: Final = 1.2
 BOOT_BLANK_SECONDS: Final = 3.0
 # An agent whose screen never rests (a clock, an animation) counts as started after this long.
 BOOT_MAX_SECONDS: Final = 20.0
+# A known agent that has not shown its prompt by now is judged like an unknown one: its marks may
+# have changed with a version we have not measured (first starts take up to 10 s).
+BOOT_KNOWN_MAX_SECONDS: Final = 45.0
 # "Working" by its own word, but not one cell moved for this long: silent, not idle.
 SILENT_SECONDS: Final = 30.0
 WINDOW_ROWS: Final = 14
@@ -51,6 +54,7 @@ WAITING_MARKERS: Final = (
     "allow execution of",
     "waiting for user confirmation",
     "do you trust the",
+    "do you trust this",
 )
 
 
@@ -79,6 +83,36 @@ class Source(StrEnum):
     def is_fact(self) -> bool:
         """Whether the agent or the kernel said so, rather than a look at its screen."""
         return self in (Source.PROCESS, Source.SIGNAL, Source.TITLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What one agent program shows of itself, beside what all of them show.
+
+    `takes_over`: it puts the terminal into raw mode before it reads; `pastes`: it has asked for
+    bracketed paste by then, too. `ready` is a row of its screen once it takes input. `questions`
+    (lower case) are parts of rows that ask a person, `working` of a row that says a turn runs.
+    """
+
+    takes_over: bool = False
+    pastes: bool = False
+    ready: re.Pattern[str] | None = None
+    working: re.Pattern[str] | None = None
+    questions: tuple[str, ...] = ()
+
+    @property
+    def know_ready(self) -> bool:
+        """Whether there is a sign that it takes input."""
+        return self.takes_over or self.pastes or self.ready is not None
+
+    def are_ready(self, rows: Sequence[str], *, raw: bool, paste: bool) -> bool:
+        """Whether everything is there that the agent shows once it takes input."""
+        if (self.takes_over and not raw) or (self.pastes and not paste):
+            return False
+        return self.ready is None or any(self.ready.search(row) for row in rows)
+
+
+NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +149,7 @@ class Evidence:
     quiet: float
     booted: bool
     input_prompts: Sequence[str] = ()
+    marks: Marks = NO_MARKS
 
 
 class BootClock:
@@ -125,14 +160,25 @@ class BootClock:
         self._booted = False
 
     def booted(
-        self, now: float, changed_at: float, drawn: bool, signal: Signal | None, title: str
+        self,
+        now: float,
+        changed_at: float,
+        drawn: bool,
+        signal: Signal | None,
+        ready: bool | None = None,
     ) -> bool:
-        """True from the first moment the agent can be typed to; stays true."""
+        """True from the first moment the agent can be typed to; stays true.
+
+        `ready` is what a known agent shows of it, None for an unknown one. What is typed before
+        it reads is lost: Gemini CLI throws it away and has "Ready" in its title already then.
+        """
         if self._booted:
             return True
         age, quiet = now - self.started, now - changed_at
         said_ready = signal is not None and signal.state in ("idle", "done", "blocked")
         if age < BOOT_MIN_SECONDS:
+            return False
+        if ready is False and not said_ready and age < BOOT_KNOWN_MAX_SECONDS:
             return False
         if said_ready or age >= BOOT_MAX_SECONDS:
             self._booted = True
@@ -197,7 +243,10 @@ class Dialog:
 
 
 def find_dialog(
-    rows: Sequence[str], cursor: tuple[int, int], input_prompts: Sequence[str] = ()
+    rows: Sequence[str],
+    cursor: tuple[int, int],
+    input_prompts: Sequence[str] = (),
+    questions: Sequence[str] = (),
 ) -> Dialog | None:
     """The question the screen asks, if it asks one now.
 
@@ -211,7 +260,7 @@ def find_dialog(
         y, row = numbered[index]
         low = _CANCEL_RUNNING.sub("", row.lower())
         configured = next((m for m in own if m in low), None)
-        marker = configured or next((m for m in WAITING_MARKERS if m in low), None)
+        marker = configured or next((m for m in (*questions, *WAITING_MARKERS) if m in low), None)
         if marker is None:
             continue
         around = [(at, _BORDER.sub(" ", r)) for at, r in numbered[max(0, index - 8) :]]
@@ -268,7 +317,7 @@ def classify(e: Evidence, now: float) -> Status:
         return status(PaneState.EXITED, Source.PROCESS, e.exit)
     if e.paused:
         return status(PaneState.PAUSED, Source.PROCESS, "stopped by SIGSTOP")
-    dialog = find_dialog(e.rows, e.cursor, e.input_prompts)
+    dialog = find_dialog(e.rows, e.cursor, e.input_prompts, e.marks.questions)
     said = e.signal.state if e.signal is not None else ""
     if said == "blocked" and e.signal is not None:
         question = e.signal.message or (
@@ -283,7 +332,7 @@ def classify(e: Evidence, now: float) -> Status:
     if dialog is not None and (dialog.strong or not said):
         return status(PaneState.BLOCKED, Source.SCREEN, dialog.marker, dialog.question)
     if not e.booted:
-        return status(PaneState.BOOTING, Source.ACTIVITY, "has not come to rest since its start")
+        return status(PaneState.BOOTING, Source.ACTIVITY, "does not take input yet")
     if said == "working":
         return _busy(e, status(PaneState.WORKING, Source.SIGNAL, "OSC 7501 working"))
     if said in ("idle", "done", "error"):
@@ -299,6 +348,7 @@ def _by_screen(e: Evidence, now: float) -> Status:
     for row in [r for r in e.rows if r.strip()][-WINDOW_ROWS:]:
         low = row.lower()
         found = _WORKING_TEXT.search(low) or _CANCEL_RUNNING.search(low)
+        found = found or (e.marks.working and e.marks.working.search(low))
         if found and not _QUOTED.match(row):
             words = plain(found.group())
             return _busy(e, Status(PaneState.WORKING, Source.SCREEN, words, "", now))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from wall_tools import real_bwrap
 
 from deck import doctor
 from deck.config import CheckpointsConfig, Config, Role, SphragisConfig
@@ -26,6 +29,8 @@ from deck.doctor import (
     collect,
     diagnose,
 )
+from deck.firstrun import dialogs, missing_login
+from deck.listeners import Holder, holder_of, process_behind
 
 LEAD = Role(name="lead", command="claude", start=True)
 TEAM = Config(
@@ -191,7 +196,7 @@ def test_checkpoints_off_is_fine_and_no_repository_is_a_warning() -> None:
         (LEAD, {"ANTHROPIC_API_KEY"}, "ANTHROPIC_API_KEY"),
         (LEAD, {"CLAUDE_CODE_USE_BEDROCK"}, "past the gateway"),
         (Role(name="a", command="/x/opencode"), set(), "opencode.json"),
-        (Role(name="a", command="qwen"), set(), "OPENAI_BASE_URL"),
+        (Role(name="a", command="pi"), set(), "models.json"),
         (Role(name="a b", command="sh"), set(), "part of a URL"),
     ],
 )
@@ -203,7 +208,8 @@ def test_each_way_past_the_gateway_is_named(role: Role, variables: set[str], say
 
 def test_what_is_routed_is_not_warned_about() -> None:
     assert bypasses(LEAD, frozenset({"PATH", "HOME"})) == []
-    assert bypasses(Role("q", "qwen", base_url_env=("OPENAI_BASE_URL",)), frozenset()) == []
+    assert bypasses(Role("q", "qwen"), frozenset()) == []
+    assert bypasses(Role("a", "aider"), frozenset()) == []
     assert bypasses(Role("c", "codex"), frozenset()) == []
     assert bypasses(Role("g", "gemini"), frozenset()) == []
 
@@ -312,3 +318,138 @@ def test_a_broken_team_file_still_lets_the_other_checks_run(tmp_path: Path) -> N
     (tmp_path / ".choragos.toml").write_text("roles = 1")
     found = diagnose(collect(None, tmp_path, {"PATH": "/bin", "XDG_RUNTIME_DIR": str(tmp_path)}))
     assert [finding.name for finding in found] == ["config", "socket", "terminal", "checkpoints"]
+
+
+# -- whose gateway, which dialogs, which walls ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("holder", "same", "level", "says"),
+    [
+        (Holder(1000, 5), True, None, ""),
+        (Holder(1000, 5), None, None, ""),
+        (None, None, None, ""),
+        (Holder(1000, 5), False, Level.WARN, "SPHRAGIS_HOME"),
+        (Holder(1001), None, Level.FAIL, "can read every prompt"),
+        (Holder(0), None, Level.WARN, "container"),
+    ],
+)
+def test_a_gateway_that_is_not_mine_is_told(
+    holder: Holder | None, same: bool | None, level: Level | None, says: str
+) -> None:
+    facts = replace(WELL, gateway_holder=holder, gateway_is_homes=same, uid=1000)
+    if level is None:
+        assert not doctor.check_identity(facts)
+    else:
+        assert says in only(facts, level).message
+
+
+def test_a_required_route_with_a_way_past_it_fails_and_a_wall_settles_it() -> None:
+    seen = {"coder": frozenset({"OPENAI_API_KEY"})}
+    coder = Role(name="coder", command="sh")
+    for role, level in (
+        (coder, Level.WARN),
+        (replace(coder, require_routing=True), Level.FAIL),
+    ):
+        facts = replace(WELL, config=team(role), variables=seen)
+        assert "OPENAI_API_KEY" in only(facts, level).message
+    walled = replace(coder, require_routing=True, wall=True)
+    facts = replace(WELL, config=team(walled), variables=seen)
+    assert all(finding.level is Level.OK for finding in diagnose(facts))
+
+
+def test_a_required_route_without_a_gateway_fails() -> None:
+    off = team(Role(name="coder", command="sh", require_routing=True))
+    off = replace(off, sphragis=SphragisConfig(enabled=False))
+    assert "require_routing" in only(replace(WELL, config=off), Level.FAIL).message
+
+
+def test_a_dialog_that_would_wait_is_told_with_what_to_do() -> None:
+    facts = replace(WELL, dialogs={"lead": ("asks for theme and login", "asks to trust")})
+    assert "asks for theme and login and asks to trust" in only(facts, Level.WARN).message
+    assert "run `claude` here once" in only(facts, Level.WARN).message
+
+
+def test_a_wall_is_proved_or_a_failure() -> None:
+    config = team(Role(name="coder", command="sh", wall=True))
+    holds = replace(WELL, config=config, walls={"coder": ()})
+    assert "the gateway is reached and nothing else is" in "\n".join(lines(holds))
+    hole = replace(holds, walls={"coder": ("/k can be seen from inside",)})
+    assert "/k can be seen" in only(hole, Level.FAIL).message
+    unknown = replace(holds, gateway=GatewayState.NOTHING)
+    assert "the way to the gateway is open" in "\n".join(lines(unknown))
+
+
+def test_the_files_of_a_client_say_which_dialogs_are_behind_it(tmp_path: Path) -> None:
+    assert dialogs("/opt/claude", tmp_path, "/w", {}) == [
+        "asks for theme and login",
+        "asks whether it may trust this directory",
+    ]
+    settings = {
+        "hasCompletedOnboarding": True,
+        "projects": {"/w": {"hasTrustDialogAccepted": True}},
+    }
+    (tmp_path / ".claude.json").write_text(json.dumps(settings))
+    assert dialogs("claude", tmp_path, "/w", {}) == []
+    assert dialogs("claude", tmp_path, "/w", {"ANTHROPIC_API_KEY": "k"})
+    assert len(dialogs("claude", tmp_path, "/other", {})) == 1
+    (tmp_path / ".claude.json").write_text("[" * 9999)
+    assert len(dialogs("claude", tmp_path, "/w", {})) == 2
+    assert len(dialogs("codex", tmp_path, "/w", {})) == 2
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text('[projects."/w"]\ntrust_level = "trusted"\n')
+    assert dialogs("codex", tmp_path, "/w", {"CODEX_API_KEY": "k"}) == []
+    assert len(dialogs("gemini", tmp_path, "/w", {})) == 2
+    assert dialogs("sh", tmp_path, "/w", {}) == []
+
+
+def test_a_client_in_a_home_of_its_own_needs_a_login_there(tmp_path: Path) -> None:
+    assert "ANTHROPIC_API_KEY" in missing_login("claude", tmp_path, {})
+    assert missing_login("claude", tmp_path, {"ANTHROPIC_AUTH_TOKEN": "x"}) == ""
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "auth.json").touch()
+    assert missing_login("codex", tmp_path, {}) == ""
+    assert missing_login("sh", tmp_path, {}) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who listens is read from /proc")
+def test_who_listens_is_known_by_the_kernels_word(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as port, socket.socket(socket.AF_UNIX) as control:
+        assert holder_of(port.getsockname()[1]) == Holder(os.getuid(), os.getpid())
+        control.bind(str(tmp_path / "c.sock"))
+        control.listen()
+        assert process_behind(tmp_path / "c.sock") == os.getpid()
+        number = port.getsockname()[1]
+    assert holder_of(number) is None
+    assert process_behind(tmp_path / "none.sock") == 0
+    assert Holder(os.getuid()).user
+    assert Holder(4_000_000_000).user == "4000000000"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the wall is built on Linux")
+def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(tmp_path: Path) -> None:
+    bwrap = real_bwrap()
+    project, tools = tmp_path / "p", tmp_path / "bin"
+    project.mkdir()
+    tools.mkdir()
+    environ = {
+        "PATH": f"{tools}:/bin",
+        "HOME": str(tmp_path / "home"),
+        "XDG_RUNTIME_DIR": str(tmp_path / "r"),
+    }
+    (tmp_path / "home").mkdir()
+    (tmp_path / "r").mkdir()
+    answers = {"/readyz": (200, b'{"ready": true}')}
+    with http_server(answers) as address:
+        (project / ".choragos.toml").write_text(
+            f'[[roles]]\nname = "a"\ncommand = "sh"\nwall = true\n'
+            f'[sphragis]\nenabled = true\naddr = "{address}"\n'
+        )
+        (tools / "bwrap").symlink_to(bwrap)
+        assert collect(None, project, environ).walls == {"a": ()}
+        (tools / "bwrap").unlink()
+        (tools / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+        (tools / "bwrap").chmod(0o755)
+        (said,) = doctor.check_walls(collect(None, project, environ))
+        assert said.level is Level.FAIL
+    assert not list((tmp_path / "r").rglob("*.wall"))

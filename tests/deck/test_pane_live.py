@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deck.agents import adapter_for
 from deck.pane import (
     LineKind,
     Outcome,
@@ -37,6 +38,8 @@ def signal(s, **kw):
     if "signals" in habits:
         w("\x1b]7501;state=" + s + "".join(f":{k}={v}" for k, v in kw.items()) + "\x07")
 if "slow" in habits: time.sleep(2.5)
+if "title" in habits:
+    w("\x1b]0;\u25c7  Ready (work)\x07"); time.sleep(4.5)
 if "late" in habits: w("loading\r\n"); time.sleep(4)
 if "trust" in habits:
     tty.setraw(0)
@@ -52,6 +55,9 @@ if "deaf" in habits: w("loading\r\n"); time.sleep(5)
 if "drops" in habits:
     w("loading\r\n"); time.sleep(2.5)
     import termios; termios.tcflush(0, termios.TCIFLUSH)
+if "title" in habits:
+    import termios
+    w("type your message\r\n"); time.sleep(0.5); termios.tcflush(0, termios.TCIFLUSH)
 if "paste" in habits: w("\x1b[?2004h")
 if "probe" in habits:
     w("\x1b]7501;?\x07\x1b[c"); answer = b""
@@ -70,7 +76,7 @@ def draw():
         w("\r\x1b[K> " + text)
 text = ""
 swallow = 1 if "swallow" in habits else 0
-w("\x1b[2J\x1b[Hfake agent\r\n"); signal("idle"); draw()
+w("\x1b[2J\x1b[Hfake agent: type your message\r\n"); signal("idle"); draw()
 while True:
     data = os.read(0, 65536)
     log.write("read %r\n" % data)
@@ -111,9 +117,10 @@ class Agents:
         self.script.write_text(AGENT)
         self.log = directory / "agent.log"
 
-    async def agent(self, *habits: str) -> Pane:
+    async def agent(self, *habits: str, **options: object) -> Pane:
         habit = ",".join(habits) or "none"
-        return await self.run(sys.executable, "-S", str(self.script), habit, str(self.log))
+        line = (sys.executable, "-S", str(self.script), habit, str(self.log))
+        return await self.run(*line, **options)
 
     async def run(self, *argv: str, **options: object) -> Pane:
         spec = PaneSpec("coder", argv, self.directory, ENV, rows=24, cols=80, **options)  # type: ignore[arg-type]
@@ -244,6 +251,19 @@ async def test_a_brief_dropped_by_an_agent_that_was_not_ready_is_typed_again(
     assert outcome.kind is OutcomeKind.DELIVERED
     assert agents.got()[-1] == BRIEF
     assert agents.got().count(BRIEF) == 1
+
+
+async def test_nothing_is_typed_into_an_agent_whose_title_says_ready_before_it_reads(
+    agents: Agents,
+) -> None:
+    pane = await agents.agent("title", "paste", marks=adapter_for("gemini").marks)
+    boot, task = pane.inject(BRIEF, kind=LineKind.BOOT), pane.inject(TASK)
+    await until(lambda: pane.title != "")
+    await asyncio.sleep(3)
+    assert pane.state is PaneState.BOOTING
+    for outcome in (await result(boot), await result(task)):
+        assert outcome == Outcome(OutcomeKind.DELIVERED, "", injections=1, enters=1)
+    assert agents.got() == [BRIEF, TASK]
 
 
 @pytest.mark.parametrize("habit", ["deaf", "late"])

@@ -1,16 +1,17 @@
 """States from evidence alone, and the screens that must not be mistaken."""
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.pane.terminal.screen import Screen
 from deck.pane.status import (
     DEFAULT_CHROME,
     BootClock,
     Evidence,
+    Marks,
     PaneState,
     Signal,
     Source,
@@ -19,6 +20,7 @@ from deck.pane.status import (
     is_chrome,
     plain,
 )
+from deck.pane.terminal.screen import Screen
 
 
 def evidence(
@@ -31,9 +33,10 @@ def evidence(
     paused: bool = False,
     exit: str | None = None,
     prompts: tuple[str, ...] = (),
+    marks: Marks = Marks(),  # noqa: B008 - a frozen value
 ) -> Evidence:
     place = cursor if cursor is not None else (max(0, len(rows) - 1), len(rows[-1]) if rows else 0)
-    return Evidence(exit, paused, signal, title, rows, place, quiet, booted, prompts)
+    return Evidence(exit, paused, signal, title, rows, place, quiet, booted, prompts, marks)
 
 
 def state(e: Evidence) -> PaneState:
@@ -221,19 +224,52 @@ def test_a_long_silent_call_is_silent_and_not_idle() -> None:
 
 def test_a_pane_is_booting_until_it_has_come_to_rest_once() -> None:
     clock = BootClock(100.0)
-    assert not clock.booted(100.9, 99.0, True, None, "")
-    assert not clock.booted(102.0, 101.0, True, None, "")
-    assert clock.booted(102.3, 101.0, True, None, "")
-    assert clock.booted(102.4, 102.4, True, None, "")
+    assert not clock.booted(100.9, 99.0, True, None)
+    assert not clock.booted(102.0, 101.0, True, None)
+    assert clock.booted(102.3, 101.0, True, None)
+    assert clock.booted(102.4, 102.4, True, None)
     assert state(evidence("x", booted=False)) is PaneState.BOOTING
 
 
 def test_an_agent_that_draws_nothing_or_never_rests_is_started_in_the_end() -> None:
-    assert not BootClock(0.0).booted(2.9, 0.0, False, None, "")
-    assert BootClock(0.0).booted(3.0, 0.0, False, None, "")
-    assert not BootClock(0.0).booted(19.0, 19.0, True, None, "")
-    assert BootClock(0.0).booted(20.0, 20.0, True, None, "")
-    assert BootClock(0.0).booted(1.0, 1.0, True, Signal("idle"), "")
+    assert not BootClock(0.0).booted(2.9, 0.0, False, None)
+    assert BootClock(0.0).booted(3.0, 0.0, False, None)
+    assert not BootClock(0.0).booted(19.0, 19.0, True, None)
+    assert BootClock(0.0).booted(20.0, 20.0, True, None)
+    assert BootClock(0.0).booted(1.0, 1.0, True, Signal("idle"))
+
+
+def test_a_known_agent_is_booting_until_it_shows_that_it_takes_input() -> None:
+    clock = BootClock(0.0)
+    assert not clock.booted(30.0, 1.0, True, None, False)
+    assert clock.booted(30.1, 1.0, True, None, True)
+    assert clock.booted(30.2, 30.2, True, None, False)
+    assert BootClock(0.0).booted(3.0, 3.0, True, Signal("idle"), False)
+
+
+def test_a_known_agent_whose_marks_have_changed_is_judged_like_an_unknown_one_in_the_end() -> None:
+    clock = BootClock(0.0)
+    assert not clock.booted(44.9, 1.0, True, None, False)
+    assert clock.booted(45.0, 1.0, True, None, False)
+
+
+def test_everything_an_agent_shows_when_it_is_ready_must_be_there() -> None:
+    marks = Marks(takes_over=True, pastes=True, ready=re.compile("type your message"))
+    rows = ["> type your message"]
+    assert marks.are_ready(rows, raw=True, paste=True)
+    assert not marks.are_ready(rows, raw=False, paste=True)
+    assert not marks.are_ready(rows, raw=True, paste=False)
+    assert not marks.are_ready(["loading"], raw=True, paste=True)
+    assert not Marks().know_ready
+
+
+def test_the_marks_of_one_program_mean_nothing_for_another() -> None:
+    asks = Marks(questions=("(y)es/(n)o",), working=re.compile("crunching"))
+    row = "Add a.py to the chat? (Y)es/(N)o [Yes]:"
+    assert state(evidence(row, marks=asks)) is PaneState.BLOCKED
+    assert state(evidence(row)) is PaneState.IDLE
+    assert state(evidence("Crunching tokens", "", marks=asks, quiet=5)) is PaneState.WORKING
+    assert state(evidence("Crunching tokens", "", quiet=5)) is PaneState.IDLE
 
 
 @pytest.mark.parametrize(

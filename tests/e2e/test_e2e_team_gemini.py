@@ -21,8 +21,6 @@ pytestmark = [
     pytest.mark.client,
     pytest.mark.xdist_group("clients"),
     pytest.mark.skipif(not ALL, reason="only with CLIENTS=all (make clients)"),
-    # Its title says "Ready" some seconds before it takes input: a task typed in between is lost.
-    pytest.mark.xfail(strict=False, reason="a task typed while Gemini CLI starts may be lost"),
 ]
 
 TEAM = """
