@@ -122,7 +122,14 @@ def _deny(record: Record) -> str:
     http = piece(record, "outcome", "http")
     action = (piece(record, "action", name) for name in ("target", "name", "kind"))
     what = next(filter(None, action), "a call")
-    return join(f"refused {what}", given("for", codes), f"(answered {http})" if http else "")
+    reasons = at(record, "ext", "reasons")
+    forbidden = reasons if isinstance(reasons, list) else []
+    return join(
+        f"refused {what}",
+        given("for", codes),
+        given("because of", ", ".join(harmless(reason, 80) for reason in forbidden[:3])),
+        f"(answered {http})" if http else "",
+    )
 
 
 def _program(record: Record) -> str:
@@ -162,6 +169,14 @@ def _seal(record: Record) -> str:
     return f"end of the segment that began at record {piece(record, 'ext', 'first') or '?'}"
 
 
+_ALARMS: Final = {
+    "fork": "another history than was seen before",
+    "rolled_back": "fewer records than were seen before",
+    "key_changed": "signed by a key that no record names",
+    "gone": "not where it was",
+}
+
+
 def _anchor(record: Record) -> str:
     kinds = {
         "neighbor": "the head of a neighboring log was noted",
@@ -170,11 +185,15 @@ def _anchor(record: Record) -> str:
         "ots": "OpenTimestamps took",
         "copy": "a copy was sent out of",
     }
-    kind = text_at(record, "ext", "kind")
+    kind, alarm = text_at(record, "ext", "kind"), text_at(record, "ext", "alarm")
     what = kinds.get(kind, f"anchor {harmless(kind, 40)}".rstrip())
+    if alarm:
+        whose = "a neighboring log" if kind == "neighbor" else "this log, said by its witness"
+        what = f"ALARM {_ALARMS.get(alarm, harmless(alarm, 40))}: {whose}"
+    at_size = "at size" if alarm or kind == "neighbor" else "the log at size"
     return join(
         what,
-        given("the log at size" if kind != "neighbor" else "at size", piece(record, "ext", "size")),
+        given(at_size, piece(record, "ext", "size")),
         given("of", piece(record, "ext", "origin")),
     )
 
@@ -227,8 +246,11 @@ def _export(record: Record) -> str:
 
 def _recover(record: Record) -> str:
     if at(record, "ext", "accepted_loss") is True:
+        kept, committed = at(record, "ext", "lost_from"), at(record, "ext", "committed")
+        known = type(kept) is int and type(committed) is int and committed > kept
+        lost = counted(committed - kept, "record") if known else "records"
         return join(
-            "a loss of records was accepted",
+            f"a loss of {lost} was accepted",
             given("from record", piece(record, "ext", "lost_from")),
             given("by", piece(record, "ext", "operator")),
             because(piece(record, "ext", "reason")),

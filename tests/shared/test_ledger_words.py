@@ -179,3 +179,35 @@ def test_a_stamp_and_an_operators_wish_are_told() -> None:
     assert (
         describe(refused) == "refused node the operation stamp on the control socket (inside_team)"
     )
+
+
+def test_an_alarm_is_told_as_one() -> None:
+    ext = {"kind": "neighbor", "origin": "o/1", "size": 9, "alarm": "fork"}
+    assert describe({"type": "anchor", "ext": ext}) == (
+        "ALARM another history than was seen before: a neighboring log at size 9 of o/1"
+    )
+    ext = {"kind": "witness", "origin": "o/2", "size": 9, "alarm": "new_code"}
+    assert describe({"type": "anchor", "ext": ext}) == (
+        "ALARM new_code: this log, said by its witness at size 9 of o/2"
+    )
+
+
+def test_a_refused_erasure_says_what_forbids_it() -> None:
+    refused = {
+        "type": "deny",
+        "action": {"kind": "erase"},
+        "outcome": {"status": "refused"},
+        "ext": {"reasons": ['the hold "case1"', 3], "operator": "anna"},
+    }
+    assert describe(refused) == 'refused erase because of the hold "case1", 3'
+
+
+def test_an_accepted_loss_says_how_much() -> None:
+    ext = {"accepted_loss": True, "lost_from": 38, "committed": 72, "operator": "anna"}
+    assert describe({"type": "recover", "ext": ext}) == (
+        "a loss of 34 records was accepted from record 38 by anna"
+    )
+    ext = {"accepted_loss": True, "lost_from": 38, "committed": 38}
+    assert describe({"type": "recover", "ext": ext}) == (
+        "a loss of records was accepted from record 38"
+    )
