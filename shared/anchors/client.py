@@ -135,7 +135,7 @@ class WitnessClient:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeDecodeError) as error:
             kind = type(error).__name__
             raise AnchorError(
-                f"The witness {self.target.name} cannot be asked ({kind}); trying again."
+                f"The witness {self.target.name} cannot be asked ({kind}); check its address."
             ) from None
 
     def _check(self, head: Head, text: str) -> Cosignature:
