@@ -34,6 +34,7 @@ from deck.cli import (  # noqa: E402
     gates,
     init,
     live,
+    manual,
     report,
     serve,
     sessions,
@@ -84,7 +85,7 @@ def _version() -> None:
     _show_version(wanted=True)
 
 
-for _group in (init, doctor, serve, work, gates, live, report, checkpoints, sessions, demo):
+for _group in (init, doctor, serve, work, gates, live, report, checkpoints, sessions, demo, manual):
     _group.register(_app)
 
 if _QUIET:

@@ -27,7 +27,12 @@ def register(app: typer.Typer) -> None:
 
 def init(
     template: Annotated[
-        str | None, typer.Option("--template", help=f"One of: {', '.join(TEMPLATES)}.")
+        str | None,
+        typer.Option(
+            "--template",
+            help=f"One of: {', '.join(TEMPLATES)}.",
+            autocompletion=lambda: list(TEMPLATES),
+        ),
     ] = None,
     auto: Annotated[
         bool, typer.Option("--auto", help="Choose by what the project is written in.")
