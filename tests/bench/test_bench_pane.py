@@ -1,10 +1,11 @@
 """Speed and size of the terminal engine beside pyte's own screens, and of panes on real terminals.
 
-Every figure is a ratio to a peer or to a limit measured in the same run.
+MB/s are of CPU time; peers read the same bytes in the same run.
 """
 
 import asyncio
 import gc
+import importlib.util
 import os
 import random
 import time
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pyte
 import pytest
-from rich.console import Console
-from rich.table import Table
+from bench_table import Row, show
+from terminal_screens import capture, captures
 
 from deck.pane import Pane, PaneSpec
+from deck.pane.terminal.engine import EngineKind, make_engine, missing
 from deck.pane.terminal.screen import Screen
 
 pytestmark = pytest.mark.bench
@@ -66,22 +68,46 @@ def speed(feed: Callable[[bytes], object], data: bytes) -> float:
     return len(data) / 1e6 / (time.process_time() - started)
 
 
+#: Corpus: the least MB of it a second of CPU time, and the least times pyte's HistoryScreen.
+BARS = {"plain": (5.0, 10.0), "redraw": (2.0, None), "sgr": (1.2, 2.5), "ink": (2.0, 4.0)}
+
+
 def test_the_engine_beside_pyte_on_the_same_bytes() -> None:
-    table = Table("corpus", "ours MB/s", "x HistoryScreen", "x Screen", title="terminal engine")
-    ratios: dict[str, float] = {}
+    rows: list[Row] = []
     speed(Screen(120, 40).feed, corpus("ink", 100_000))
-    for name in ("plain", "sgr", "redraw", "ink"):
-        data = corpus(name, 1_000_000)
+    for name, (least, times) in BARS.items():
+        data = corpus(name, 2_000_000)
         ours = speed(Screen(120, 40, 10_000).feed, data)
         history = pyte.HistoryScreen(120, 40, history=10_000)
         slow = speed(pyte.ByteStream(history).feed, data[:150_000])
         stock = speed(pyte.ByteStream(pyte.Screen(120, 40)).feed, data[:300_000])
-        ratios[name] = ours / slow
-        table.add_row(name, f"{ours:.1f}", f"{ours / slow:.1f}", f"{ours / stock:.1f}")
-    Console().print(table)
-    assert ratios["plain"] >= 10
-    assert ratios["ink"] >= 4
-    assert ratios["sgr"] >= 2.5
+        beside = f"HistoryScreen {slow:.2f}, Screen {stock:.2f}"
+        if importlib.util.find_spec("pyghostty"):
+            fast = make_engine(EngineKind.GHOSTTY, 120, 40, 10_000)
+            beside += f", ghostty {speed(fast.feed, data):.0f}"
+        rows.append(Row(f"{name}: read and kept", ours, "MB/s CPU", least, True, beside))
+        rows.append(Row(f"{name}: beside HistoryScreen", ours / slow, "x", times, True))
+    show("terminal engine", rows)
+
+
+def test_recorded_agents_are_read_and_looked_at() -> None:
+    if not captures():
+        pytest.skip("no recordings beside this tree")
+    rows: list[Row] = []
+    for kind in EngineKind:
+        if missing(kind):
+            continue
+        size, started = 0, time.process_time()
+        for name in captures():
+            screen = make_engine(kind, 120, 40, 10_000)
+            data = capture(name)
+            size += len(data)
+            for i in range(0, len(data), CHUNK):
+                screen.feed(data[i : i + CHUNK])
+                screen.rows()  # as a pane does, at most once a read
+        spent = time.process_time() - started
+        rows.append(Row(f"{len(captures())} recordings by {kind}", size / 1e6 / spent, "MB/s CPU"))
+    show("recordings, each read followed by a look at the screen", rows)
 
 
 def held(name: str) -> float:
@@ -100,12 +126,10 @@ def held(name: str) -> float:
 
 
 def test_ten_thousand_lines_fit_in_their_budget() -> None:
-    table = Table("10,000 lines", "MB", "of the limit", title="memory of a pane")
-    for name, limit in (("plain", 6.0), ("sgr", 16.0)):
-        size = held(name)
-        table.add_row(name, f"{size:.1f}", f"{size / limit:.0%}")
-        assert size <= limit
-    Console().print(table)
+    limits = {"plain": 6.0, "sgr": 16.0}
+    rows = [Row(f"10,000 lines, {name}", held(name), "MB", bar) for name, bar in limits.items()]
+    show("memory of a pane", rows)
+    assert all(row.holds for row in rows)
 
 
 async def stall(seconds: float, worst: list[float]) -> None:
@@ -116,8 +140,9 @@ async def stall(seconds: float, worst: list[float]) -> None:
         worst.append(time.monotonic() - before - seconds)
 
 
-def spec_of(*argv: str) -> PaneSpec:
-    return PaneSpec("bench", argv, Path("/"), {"PATH": os.environ["PATH"], "TERM": "xterm"})
+def spec_of(*argv: str, engine: EngineKind = EngineKind.PYTE) -> PaneSpec:
+    env = {"PATH": os.environ["PATH"], "TERM": "xterm"}
+    return PaneSpec("bench", argv, Path("/"), env, engine=engine)
 
 
 async def test_fifty_panes_start_and_stop_beside_a_loop_that_keeps_turning() -> None:
@@ -136,14 +161,18 @@ async def test_fifty_panes_start_and_stop_beside_a_loop_that_keeps_turning() -> 
     proofs = await asyncio.gather(*(pane.stop(2) for pane in panes))
     watch.cancel()
     assert all(proof.survivors == () for proof in proofs)
-    table = Table("50 panes", "worst ms", "p95 ms", "worst of 20 ms", title="stall of the loop")
+    rows: list[Row] = []
     for name, values in (("start", starting), ("stop", late)):
-        worst, p95 = max(values) * 1e3, sorted(values)[int(len(values) * 0.95)] * 1e3
-        table.add_row(name, f"{worst:.1f}", f"{p95:.1f}", f"{worst / 20:.0%}")
-    Console().print(table)
+        beside = f"p95 {sorted(values)[int(len(values) * 0.95)] * 1e3:.1f}"
+        worst = max(values) * 1e3
+        rows.append(Row(f"50 panes {name}: worst stall", worst, "ms", 20.0, beside=beside))
+    show("stall of the loop", rows)
 
 
-async def test_five_panes_at_200_kb_a_second_are_read_to_the_last_byte() -> None:
+@pytest.mark.parametrize("kind", list(EngineKind))
+async def test_five_panes_at_200_kb_a_second_are_read_to_the_last_byte(kind: EngineKind) -> None:
+    if problem := missing(kind):
+        pytest.skip(problem)
     writer = (
         "import os,time\n"
         "line=b'\\x1b[32mwords of an agent\\x1b[0m at work on something long and dull\\r\\n'*70\n"
@@ -153,7 +182,7 @@ async def test_five_panes_at_200_kb_a_second_are_read_to_the_last_byte() -> None
         " if d>0: time.sleep(d)\n"
         "os.write(1,b'\\r\\nend of it')"
     )
-    panes = [Pane(spec_of("python3", "-S", "-c", writer)) for _ in range(5)]
+    panes = [Pane(spec_of("python3", "-S", "-c", writer, engine=kind)) for _ in range(5)]
     seen = [0] * 5
 
     def count(index: int) -> Callable[[Pane, bytes], None]:
@@ -162,16 +191,17 @@ async def test_five_panes_at_200_kb_a_second_are_read_to_the_last_byte() -> None
 
         return add
 
-    cpu, wall = time.process_time(), time.monotonic()
+    cpu, began = time.process_time(), time.monotonic()
     for index, pane in enumerate(panes):
         pane.on_output = count(index)
         await pane.start()
     while any(pane.alive for pane in panes):
         await asyncio.sleep(0.05)
-    share = (time.process_time() - cpu) / (time.monotonic() - wall)
-    table = Table("5 panes", "MB read", "share of a core", "of 50 %", title="steady output")
-    table.add_row("200 KB/s each", f"{sum(seen) / 1e6:.2f}", f"{share:.0%}", f"{share / 0.5:.0%}")
-    Console().print(table)
+    wall = time.monotonic() - began
+    share = (time.process_time() - cpu) / wall
+    beside = f"{sum(seen) / 1e6:.2f} MB in {wall:.1f} s by {kind}"
+    row = Row("5 panes x 200 KB/s", share * 100, "% of a core", 50.0, beside=beside)
+    show("steady output", [row])
     assert all(pane.tail(1) == ["end of it"] for pane in panes)
     assert min(seen) >= 250 * 4000
     for pane in panes:

@@ -11,7 +11,7 @@ import pytest
 
 from deck.config import Engine as EngineSetting
 from deck.config import parse_config
-from deck.pane import Pane, PaneSpec
+from deck.pane import Pane, PaneSpec, PaneState
 from deck.pane.terminal import engine as engines
 from deck.pane.terminal.cells import Attr, Style
 from deck.pane.terminal.engine import Engine, EngineKind, make_engine, missing
@@ -329,4 +329,30 @@ async def test_a_program_hears_each_answer_once_whether_or_not_anybody_watches(
             await asyncio.sleep(0.02)
     said = repr(b"\x1b]7501;?\x07\x1b[?62;22c\x1b[1;1R")
     assert "".join(pane.rows()).startswith(said)
+    await pane.stop(0)
+
+
+UNFINISHED = r"""
+import os, time
+os.write(1, "\x1b[?2026hDo you want to proceed?\r\n\u276f 1. Yes\r\n  2. No\r\n".encode())
+time.sleep(60)
+"""
+
+
+async def test_an_update_that_never_ends_hides_the_screen_for_a_moment_only(
+    kind: EngineKind,
+) -> None:
+    spec = PaneSpec(
+        "unfinished",
+        (sys.executable, "-S", "-c", UNFINISHED),
+        Path("/"),
+        {"PATH": os.environ["PATH"], "TERM": "xterm-256color"},
+        engine=kind,
+    )
+    pane = Pane(spec)
+    await pane.start()
+    async with asyncio.timeout(20):
+        while pane.state is not PaneState.BLOCKED:
+            await asyncio.sleep(0.02)
+    assert pane.screen.synchronized
     await pane.stop(0)

@@ -64,7 +64,7 @@ WORDS = st.sampled_from(
      "👨‍👩‍👧", "→✻●", "\u00a0", "\x1b(0lqk\x1b(B", "\x0e\x0f", "z\x1b[5b", "\x1b[4habc\x1b[4l",
      "\x1b[?7lplain text that is cut\x1b[?7h"]
 )  # fmt: skip
-CONTROLS = st.sampled_from(["\r\n", "\n", "\r", "\b", "\t", "\x1bM", "\x1bD", "\x1bE"])
+CONTROLS = st.sampled_from(["\r\n", "\n", "\r", "\b", "\t", "\b\x1bM", "\x1bD", "\x1bE"])
 COUNTED = st.builds("\x1b[{}{}".format, st.sampled_from(["", "1", "2", "3", "5", "9"]),
                     st.sampled_from("ABCDEFGILMPSTX@`ade"))  # fmt: skip
 PLACED = st.builds("\x1b[{};{}{}".format, st.integers(1, 10), st.integers(1, 20),

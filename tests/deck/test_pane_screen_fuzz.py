@@ -2,10 +2,12 @@
 
 import os
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from terminal_screens import check_invariants, picture
 
+from deck.pane.terminal.engine import EngineKind, make_engine, missing
 from deck.pane.terminal.screen import Screen
 
 CASES = int(os.environ.get("TERMINAL_FUZZ_CASES", "400"))
@@ -44,6 +46,24 @@ def test_any_bytes_leave_a_sound_screen_and_one_byte_at_a_time_the_same_one(
     check_invariants(whole)
     # A flood of queries within one feed is answered up to a bound; here it is far away.
     assert picture(whole) == picture(single)
+
+
+@pytest.mark.skipif(bool(missing(EngineKind.GHOSTTY)), reason="pyghostty is not installed")
+@settings(max_examples=max(1, CASES // 4), deadline=None)
+@given(STREAM, st.integers(1, 20), st.integers(1, 12))
+def test_the_other_engine_takes_any_bytes_and_any_split_too(
+    data: bytes, columns: int, lines: int
+) -> None:
+    whole, single = (make_engine(EngineKind.GHOSTTY, columns, lines, 50) for _ in range(2))
+    whole.feed(data)
+    for i in range(len(data)):
+        single.feed(data[i : i + 1])
+    assert whole.rows() == single.rows()
+    assert whole.cursor == single.cursor
+    assert (whole.title, whole.signal, whole.bells) == (single.title, single.signal, single.bells)
+    for y in range(lines):
+        chars, styles = whole.cells(y)
+        assert len(chars) == len(styles) == columns
 
 
 @settings(max_examples=max(1, CASES // 2), deadline=None)

@@ -15,6 +15,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from deck.pane.status import Signal, plain
@@ -211,7 +212,7 @@ class GhosttyScreen:
 
     def cells(self, y: int) -> tuple[list[str], list[Style]]:
         """A row's clusters and styles, one a column; a wide one is followed by an empty string."""
-        row = self._picture.rows()[y]
+        row = self._picture.row(y)
         return row.chars, row.styles
 
     def versions(self) -> list[int]:
@@ -350,12 +351,17 @@ class GhosttyHistory:
 
 
 class _Picture:
-    """The visible rows as cells. Only rows the library calls dirty are read again."""
+    """The visible rows as cells. Only rows the library calls dirty are read again.
+
+    Text is read when the screen is looked at, styles when somebody asks for cells: panes look far
+    more often than viewers draw, and a style costs several calls into the library.
+    """
 
     def __init__(self, terminal: Any) -> None:
         self.stale = True
         self._terminal = terminal
         self._rows: list[Row] = []
+        self._unstyled: set[int] = set()
         self._stamp = 0
         self._state = _ffi.new("GhosttyRenderState*")
         self._iterator = _ffi.new("GhosttyRenderStateRowIterator*")
@@ -366,57 +372,84 @@ class _Picture:
         weakref.finalize(self, _free, self._state, self._iterator, self._cells)
 
     def rows(self) -> list[Row]:
-        """The rows as they are now."""
+        """The rows as they are now; styles may be those of an earlier look."""
         if not self.stale:
             return self._rows
         self.stale = False
         _lib.ghostty_render_state_update(self._state[0], self._terminal._t[0])
         columns, lines = self._terminal.size
-        if len(self._rows) != lines or (self._rows and len(self._rows[0].chars) != columns):
+        if len(self._rows) != lines or len(self._rows[0].chars) != columns:
             self._rows = [Row(columns, PLAIN, 0) for _ in range(lines)]
-        _lib.ghostty_render_state_get(
-            self._state[0], _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, self._iterator
-        )
+        self._rewind()
         y = _ffi.new("uint16_t*")
         while _lib.ghostty_render_state_row_iterator_next_dirty(self._iterator[0], y):
             self._stamp += 1
-            self._rows[y[0]] = self._read(y[0], columns)
+            self._read_text(self._rows[y[0]])
+            self._unstyled.add(y[0])
         _lib.ghostty_render_state_clean(self._state[0])
         return self._rows
 
-    def _read(self, y: int, columns: int) -> Row:
-        row = Row(columns, PLAIN, self._stamp)
+    def row(self, y: int) -> Row:
+        """One row as it is now, styles included."""
+        rows = self.rows()
+        if y % len(rows) in self._unstyled:
+            self._rewind()
+            for at, row in enumerate(rows):
+                _lib.ghostty_render_state_row_iterator_next(self._iterator[0])
+                if at in self._unstyled:
+                    self._read_styles(row, at)
+            self._unstyled.clear()
+        return rows[y]
+
+    def _rewind(self) -> None:
+        _lib.ghostty_render_state_get(
+            self._state[0], _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, self._iterator
+        )
+
+    def _raw(self, row: Row) -> list[int]:
+        """The cells of the row the iterator is at, as numbers; `_cells` then holds that row."""
         view = _ffi.new("GhosttyCellsView*")
         get = _lib.ghostty_render_state_row_get
         get(self._iterator[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, view)
         get(self._iterator[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS, self._cells)
-        # Equal raw cells of one row look alike, unless they carry a cluster or a link.
-        seen: dict[int, tuple[str, Style]] = {0: (" ", PLAIN)}
-        for x, raw in enumerate(_ffi.unpack(view.ptr, min(view.len, columns))):
-            known = seen.get(raw)
-            if known is None:
-                known = self._cell(raw, x, y)
-                if not (_CLUSTER(raw) or _LINKED(raw)):
-                    seen[raw] = known
-            row.chars[x], row.styles[x] = known
-            row.wide = row.wide or not known[0]
-        return row
+        raw: list[int] = _ffi.unpack(view.ptr, min(view.len, len(row.chars)))
+        return raw
 
-    def _cell(self, raw: int, x: int, y: int) -> tuple[str, Style]:
-        _lib.ghostty_render_state_row_cells_select(self._cells[0], x)
-        look = _core.init_sized("GhosttyStyle")
-        get = _lib.ghostty_render_state_row_cells_get
-        get(self._cells[0], _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_STYLE, look)
-        style = _style(look, raw)
-        if _LINKED(raw):
-            style = style._replace(link=_link(self._terminal.ref(x, y)))
-        if not _CLUSTER(raw):
-            return _character(raw), style
-        buffer = _ffi.new("GhosttyBuffer*")
-        room = _ffi.new("uint8_t[]", 512)
+    def _read_text(self, row: Row) -> None:
+        raw = self._raw(row)
+        chars = [_character(cell) for cell in raw]
+        for x, c in enumerate(chars):
+            if c == _CLUSTER:
+                chars[x] = self._cluster(x)
+        row.chars[: len(chars)] = chars
+        row.wide = "" in chars
+        row.version = self._stamp
+
+    def _cluster(self, x: int) -> str:
+        buffer, room = _ffi.new("GhosttyBuffer*"), _ffi.new("uint8_t[]", 512)
         buffer.ptr, buffer.cap = room, 512
-        get(self._cells[0], _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_GRAPHEMES_UTF8, buffer)
-        return _ffi.buffer(room, buffer.len)[:].decode("utf-8", "replace") or " ", style
+        _lib.ghostty_render_state_row_cells_select(self._cells[0], x)
+        utf8 = _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_GRAPHEMES_UTF8
+        _lib.ghostty_render_state_row_cells_get(self._cells[0], utf8, buffer)
+        return _ffi.buffer(room, buffer.len)[:].decode("utf-8", "replace") or " "
+
+    def _read_styles(self, row: Row, y: int) -> None:
+        # Equal raw cells of one row look alike, but for their links.
+        seen: dict[int, Style] = {0: PLAIN}
+        for x, raw in enumerate(self._raw(row)):
+            style = seen.get(raw)
+            if style is None:
+                look = _core.init_sized("GhosttyStyle")
+                _lib.ghostty_render_state_row_cells_select(self._cells[0], x)
+                _lib.ghostty_render_state_row_cells_get(
+                    self._cells[0], _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_STYLE, look
+                )
+                style = _style(look, raw)
+                if _LINKED(raw):
+                    style = style._replace(link=_link(self._terminal.ref(x, y)))
+                else:
+                    seen[raw] = style
+            row.styles[x] = style
 
 
 # Looked up now: a look-up takes a lock, and the collector may run `_free` while it is held.
@@ -458,14 +491,18 @@ _LINKED: Final = _cell_fact("HAS_HYPERLINK", "bool*")
 _PALETTE: Final = _cell_fact("COLOR_PALETTE", "uint8_t*")
 
 
-def _CLUSTER(raw: int) -> bool:  # noqa: N802 - one of the facts above
-    return _CONTENT(raw) == int(_lib.GHOSTTY_CELL_CONTENT_CODEPOINT_GRAPHEME)
+# Stands for a cell whose characters do not fit into its number.
+_CLUSTER: Final = "cluster"
 
 
+@lru_cache(maxsize=16384)
 def _character(raw: int) -> str:
     if _WIDE(raw) == _lib.GHOSTTY_CELL_WIDE_SPACER_TAIL:
         return ""
-    if _CONTENT(raw) >= _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
+    content = _CONTENT(raw)
+    if content == _lib.GHOSTTY_CELL_CONTENT_CODEPOINT_GRAPHEME:
+        return _CLUSTER
+    if content >= _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
         return " "
     return chr(_CODEPOINT(raw) or 32)
 
@@ -527,7 +564,7 @@ def _read_history(terminal: Any, y: int) -> Row:
         look = _core.init_sized("GhosttyStyle")
         _lib.ghostty_grid_ref_style(ref, look)
         row.chars[x], row.styles[x] = _character(raw[0]), _style(look, raw[0])
-        if _CLUSTER(raw[0]):
+        if row.chars[x] == _CLUSTER:
             points, count = _ffi.new("uint32_t[]", 64), _ffi.new("size_t*")
             _lib.ghostty_grid_ref_graphemes(ref, points, 64, count)
             row.chars[x] = "".join(chr(points[i]) for i in range(min(count[0], 64)))
