@@ -260,7 +260,7 @@ class Assignments:
                     seen[window] = None
                 return span
         if quote:
-            found = self._quoted(text, name, at, quote, chosen=called)
+            found = self._quoted_once(text, name, (start, at, end), quote, seen, chosen=called)
             if found and glue.re is _BARE and not _is_surely(text[at : found.end], name):
                 return None
             return found
@@ -292,6 +292,23 @@ class Assignments:
         if span is None:
             seen[window] = None
         return span
+
+    def _quoted_once(
+        self,
+        text: str,
+        name: str,
+        where: tuple[int, int, int],
+        quote: str,
+        seen: _Seen,
+        *,
+        chosen: bool,
+    ) -> Span | None:
+        """`where`: as for `_unquoted_once`."""
+        start, at, end = where
+        found = self._quoted(text, name, at, quote, chosen=chosen)
+        if found is None and _closes_within(text, at, end + _SURELY_WITHIN, quote):
+            seen[_window(text, start, end)] = None
+        return found
 
     def _quoted(self, text: str, name: str, at: int, quote: str, *, chosen: bool) -> Span | None:
         close = _closing(text, at, quote)
@@ -527,6 +544,12 @@ def _closing(text: str, at: int, quote: str) -> int | None:
         if backslashes % 2 == 0 or quote[0] == "\\":
             return found
         position = found + 1
+
+
+def _closes_within(text: str, at: int, limit: int, quote: str) -> bool:
+    """Whether the first such mark surely ends the quotation, and stands before `limit`."""
+    found = text.find(quote, at, limit)
+    return found > at and text[found - 1] != "\\" and not text.startswith(quote, found + len(quote))
 
 
 def _trimmed(text: str, start: int, end: int, rule: str) -> Span | None:
