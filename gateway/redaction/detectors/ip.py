@@ -24,11 +24,11 @@ _V4: Final = re.compile(
 #: Words and signs before four numbers that make them a version.
 _VERSION_BEFORE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?:version|release|ver|revision|build|tag|upgrade[sd]? to|python|chrome|"
-    r"firefox|safari|edge|sections?|step|rfc|object_?identifier|chapter|clause|figure|table|oid\w{0,10})[\"']?\s*[:=]?"
+    r"firefox|safari|edge|sections?|step|rfc|object_?identifier|chapter|clause|figure|table|workflow|oid\w{0,24})[\"']?\s*[:=]?"
     r"\s*[\"'(]{0,2}v?|[A-Za-z_)]/|[=~<>!]=\s*[\"']?|\bv\.?[ ]?|(?<=[\w.)\]])-|§\s?)\Z",
     re.IGNORECASE,
 )
-_BEFORE: Final = 24
+_BEFORE: Final = 36
 #: Where such a word or sign stands before an address all the same: right behind the host of a URL,
 #: behind a word for a machine, behind the first of a range, behind the number of a line.
 _NOT_A_VERSION: Final = re.compile(
@@ -112,6 +112,7 @@ class IpRule(Rule):
                 judged[written] = self.points_at_someone(written)
             if (
                 judged[written]
+                and not self._is_reversed(text, match)
                 and not _is_version(text, match, versions)
                 and not _is_network(text, match.start(), match.end())
             ):
@@ -155,11 +156,20 @@ class IpRule(Rule):
             address = ipaddress.ip_address(written)
         except ValueError:
             return False
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
+        if isinstance(address, ipaddress.IPv6Address):
+            if address in _TRANSLATED:
+                address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+            else:
+                address = address.ipv4_mapped or address
         return not self._allowed_networks_hold(address) and classes(address).isdisjoint(
             self.policy.allowed.ip
         )
+
+    def _is_reversed(self, text: str, match: re.Match[str]) -> bool:
+        """`1.0.0.127.in-addr.arpa`: the name of an address the policy allows."""
+        if not text.startswith(_ARPA, match.end()):
+            return False
+        return not self.points_at_someone(".".join(reversed(match.group().split("."))))
 
     def _allowed_networks_hold(self, address: _Address) -> bool:
         return any(
@@ -201,6 +211,9 @@ def classes(address: _Address) -> set[str]:
     return found
 
 
+_ARPA: Final = ".in-addr.arpa"
+#: What holds an address of version 4 in its last 32 bits (RFC 6052).
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
 _LINK_LOCAL_4: Final = ipaddress.ip_network("169.254.0.0/16")
 _LINK_LOCAL_6: Final = ipaddress.ip_network("fe80::/64")  # RFC 4291: the other 54 bits are zero
 _UNIQUE_LOCAL: Final = ipaddress.ip_network("fc00::/7")
