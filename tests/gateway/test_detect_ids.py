@@ -87,6 +87,13 @@ FOUND = [
     ("PASSPORT", "Passaporto: «YA 1234567»"),
     ("PASSPORT", "she holds US passport «567890123»."),
     ("PASSPORT", "numer paszportu «EM1234567»"),
+    ("PASSPORT", "Reisepass-Nr. «CJ3TZZ87C», ausgestellt in Hamburg"),
+    ("PASSPORT", "Mein Reisepass hat die Nummer «CMYYJRW9Y» und ist gültig."),
+    ("PASSPORT", "paspoortnummer: «XEWKFKPB5»"),
+    ("PASSPORT", "Passport (IND) «U5664519»"),
+    ("PASSPORT", "Document type: passport\nDocument number: «24PN06637»"),
+    ("PASSPORT", "pass no. «HC485303» (Canadian passport)"),
+    ("PASSPORT", "My passport #«N2630036» was rejected"),
     ("BIRTHDATE", "DOB: «03/14/1986»"),
     ("BIRTHDATE", "d.o.b. «14-Mar-1986»"),
     ("BIRTHDATE", "born on the «14th of March 1986»"),
@@ -102,6 +109,13 @@ FOUND = [
     ("BIRTHDATE", "urodzony «14 marca 1986»"),
     ("BIRTHDATE", "ur. «14.03.1986» r."),
     ("BIRTHDATE", "född «1986-03-14»"),
+    ("BIRTHDATE", 'birth_date = date.fromisoformat("«1953-03-18»")'),
+    ("BIRTHDATE", "Jane Doe (b. «15 February 1993»)"),
+    ("BIRTHDATE", "DOB/Sex: «08/21/1991» / M"),
+    ("HEALTH", "Cartella clinica n. «2018-114803»"),
+    ("HEALTH", "nr historii choroby: «52381926»"),
+    ("HEALTH", "Krankenaktennummer «1962303»"),
+    ("HEALTH", "MR# «1962303»"),
     ("BIRTHDATE", "syntynyt «14.3.1986»"),
     ("BIRTHDATE", "γεννήθηκε στις «14 Μαρτίου 1986»"),
     ("BIRTHDATE", "Data de nascimento: «14/03/1986»"),
@@ -184,6 +198,11 @@ NAMED = [
 ]
 
 LEFT_ALONE = [
+    "PTR 1.0.0.127.in-addr.arpa",
+    "64:ff9b::c000:221 stands for 192.0.2.33",
+    "const EXTENSION_OID_AUTHORITY_KEY_ID = '2.5.29.35';",
+    "// Client workflow 5.4.3.1: check for role",
+    "dateOfBirth default 1900-01-01",
     "PESEL: 44051401459",
     "BSN 111222334",
     "bsn = 000000000",
@@ -257,6 +276,14 @@ def test_a_value_and_nothing_else_is_found(detector: Detector, kind: str, line: 
 @pytest.mark.parametrize("line", LEFT_ALONE)
 def test_what_names_no_one_is_left_alone(detector: Detector, line: str) -> None:
     assert detector.find(line) == []
+
+
+def test_what_corrects_a_value_is_one_too(detector: Detector) -> None:
+    text = "please change my date of birth from 26 September 2001 to 22 July 1994, thanks"
+    assert [text[s.start : s.end] for s in detector.find(text)] == [
+        "26 September 2001",
+        "22 July 1994",
+    ]
 
 
 @pytest.mark.parametrize("sign", [",", ";", "\t", "|"])

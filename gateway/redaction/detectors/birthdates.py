@@ -57,8 +57,11 @@ _DATE: Final = re.compile(
 
 
 def is_date(written: str) -> bool:
-    """The form says it all."""
-    return len(written) >= len("1.2.80")
+    """The form says it all, but for what fields hold that nobody filled in."""
+    return len(written) >= len("1.2.80") and not _UNSET.match(written)
+
+
+_UNSET: Final = re.compile(r"1900-01-01|01[./]01[./]1900")
 
 
 VALUES: Final = (
@@ -67,7 +70,7 @@ VALUES: Final = (
         "birthdate",
         words(
             "dob|d.o.b|d.o.b.|date of birth|birth date|birthdate|birthday|bday|b-day|"
-            "birth day|born|born on|was born|born in|birth|birthdate is|birth dt|dateofbirth|"
+            "birth day|(b. |born|born on|was born|born in|birth|birthdate is|birth dt|dateofbirth|"
             "patient dob|dt of birth|geburtsdatum|geburtstag|geboren|geboren am|geb|geb.|"
             "geb. am|geb am|geburts datum|geb.datum|geb datum|né|née|né le|née le|né(e) le|"
             "ne le|nee le|né(e)|date de naissance|naissance|anniversaire|d naissance|"
@@ -108,5 +111,6 @@ VALUES: Final = (
         Reach.NEAR,
         (),
         0.8,
+        digits=True,
     ),
 )

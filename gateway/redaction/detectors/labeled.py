@@ -66,17 +66,31 @@ def _is_of_machine(text: str, label: Label) -> bool:
 
 #: `C01X00T47 (passport)`, `1990-04-01 as date of birth`: the value stands before its name.
 _LEADS: Final = re.compile(
-    r"[\"'`)}\]]{0,3}(?:[ ]?[(\[]|[ ](?:as|is)[ ](?:(?:my|the|his|her|your|a)[ ])?)\Z"
+    r"[\"'`)}\]]{0,3}(?:[ ]?[(\[](?:[A-Z][a-z]{2,12}[ ])?|"
+    r"[ ](?:as|is)[ ](?:(?:my|the|his|her|your|a)[ ])?)\Z"
 )
 _LED_REACH: Final = 48
 #: A form may look at what stands before it.
 _LED_BESIDE: Final = 16
+_LEAD_MOST: Final = 20
 _LEAD_ENDS: Final = frozenset("([ ")
+#: Between a value and the one that takes its place: `date of birth from … to …`, `… → …`.
+_CORRECTED: Final = re.compile(
+    r"[\"'`]?(?:[ ]?,?[ ](?:to|not|but|and|or|zu|auf|in|à|a|en|naar|na|till|should be|instead of)"
+    r"|[ ]?(?:->|=>|→))[ ][\"'`]?"
+)
 
 
 #: What was found before a name, counted from it, for a rule and the text there: lines repeat.
 _Led = dict[tuple[str, str], tuple[int, int] | None]
 _MOST_LED: Final = 4096
+
+
+def _corrected(text: str, end: int, value: Value) -> tuple[int, int] | None:
+    """The value behind another one that it corrects."""
+    between = _CORRECTED.match(text, end)
+    match = value.form.match(text, between.end()) if between is not None else None
+    return match.span() if match is not None and value.is_valid(match.group()) else None
 
 
 def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] | None:
@@ -94,7 +108,7 @@ def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] 
 
 def _led_here(text: str, label: Label, value: Value) -> tuple[int, int] | None:
     floor = max(0, label.start - _LED_REACH)
-    lead = _LEADS.search(text, max(floor, label.start - 12), label.start)
+    lead = _LEADS.search(text, max(floor, label.start - _LEAD_MOST), label.start)
     if lead is None:
         return None
     for match in value.form.finditer(text, floor, lead.start()):
@@ -136,6 +150,9 @@ class LabeledRule(Rule):
                     )
                     if found is not None:
                         yield Span(*found, value.kind, value.score, value.rule)
+                        other = _corrected(text, found[1], value)
+                        if other is not None:
+                            yield Span(*other, value.kind, value.score, value.rule)
         for value, its in named.values():
             for start, end in near(text, its, value):
                 yield Span(start, end, value.kind, value.score, value.rule)

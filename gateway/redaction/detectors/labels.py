@@ -48,6 +48,8 @@ class Value:
     reach: Reach = Reach.NEAR
     loud: tuple[str, ...] = ()
     score: float = 0.9
+    #: Whether every value of this form holds a digit, which is found faster than the form.
+    digits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,20 @@ _REACH: Final = 64
 _BEFORE: Final = 28
 #: What may stand between a name and its value without saying anything.
 _FILLER: Final = (
-    r"(?:</?[\w:.-]{1,24}(?:[ ][\w:.-]{1,24}=\"[^\"<>\n]{0,40}\"){0,3}>"
+    r"(?:\([A-Za-z]{2,12}\)|</?[\w:.-]{1,24}(?:[ ][\w:.-]{1,24}=\"[^\"<>\n]{0,40}\"){0,3}>"
     r"|[ ](?!value=|content=)[\w:.-]{1,24}=\"[^\"<>\n]{0,40}\"(?=[ />])|"
     r"[\s\"'`´’“”„«»‘→⇒:=#<>|*_~()\[{\\/,.°º–—-]|"
     r"\b(?:no|nos|nr|nrs|num|number|numbers|numero|número|numéro|nummer|numer|numeris|"
     r"des|du|del|della|do|da|patienten|patients|paciente|paziente|kunden|client|cliente|pacjenta|"
-    r"customer|holder|szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|id|code|value|val|"
-    r"text|string|str|date|data|new|datetime|file|record|expected|but|got|found|have|has|we|longer|should|must|be|je|now|old|previous|current|e\.g|i\.e|μου|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
+    r"customer|holder|szám|číslo|is|are|was|of|on|the|this|my|your|his|her|their|for|as|patient|"
+    r"id|code|value|val|"
+    r"text|string|str|date|data|new|datetime|file|record|expected|but|got|found|from|have|has|hat|"
+    r"ha|tiene|porte|heeft|har|ma|document|sex|gender|we|longer|should|must|be|je|now|old|"
+    r"previous|current|e\.g|i\.e|μου|ist|lautet|war|am|den|der|die|das|est|le|la|il|es|el|"
     r"è|é|jest|to|er|är|on|ble|blev|a|o|z|van|in|op|eq|like|and|varchar|char|not|null|default|"
     r"στις|στη|στην|τις|au|dne|dnia|dniu|w|em|op|mm|dd|yyyy|yy|[dmy]{2,4}|datetime|"
-    r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°º]|№|\b[A-Za-z]{1,12}(?:\.[a-z]{2,12})?\(|&quot;"
+    r"αριθμός|αρ|είναι|cislo|št|br|nº|n°)\b|n[°º]|№|\bn\.|\b[A-Za-z]{1,16}(?:\.[a-z]{2,15})?\(|"
+    r"&quot;"
     r"|&#34;)"
 )
 _GAP: Final = re.compile(rf"{_FILLER}{{0,24}}+", re.IGNORECASE)
@@ -112,8 +118,11 @@ class Labels:
     def find(self, source: Source) -> Iterator[Label]:
         """Yield the names in the text, from left to right."""
         text, folded = source.text, source.folded
+        tagged = "</" in text
         for index, start, end in self._search.find_matches_as_indexes(folded):
             if _is_whole(text, folded, start, end):
+                if tagged and _ends_element(text, start):
+                    continue
                 label = self._label(text, index, start, end)
                 if label is not None:
                     yield label
@@ -121,8 +130,6 @@ class Labels:
                 yield from self._within(text, folded, start, end)
 
     def _label(self, text: str, index: int, start: int, end: int) -> Label | None:
-        if _ends_element(text, start):
-            return None
         values, quiet = self._known[index]
         if len(quiet) < len(values) and not _is_loud(text, start, end):
             values = quiet
@@ -134,7 +141,9 @@ class Labels:
         for index, at, to in self._search.find_matches_as_indexes(folded[first : end + _NAME_MOST]):
             if first + at >= end:
                 return
-            if _is_whole(text, folded, first + at, first + to):
+            if _is_whole(text, folded, first + at, first + to) and not _ends_element(
+                text, first + at
+            ):
                 label = self._label(text, index, first + at, first + to)
                 if label is not None:
                     yield label
@@ -165,7 +174,7 @@ def _is_whole(text: str, folded: str, start: int, end: int) -> bool:
         if before.isalpha() and not (text[start].isupper() and before.islower()):
             return False
     following = text[end : end + 1]
-    if not following.isalpha():
+    if not following.isalpha() or not text[end - 1].isalnum():
         return True
     if following.isupper() and text[end - 1].islower():
         return True
@@ -187,6 +196,9 @@ _QUOTED_FIELD: Final = re.compile(
 )
 
 
+_DIGIT: Final = re.compile(r"\d")
+
+
 def near(text: str, labels: Sequence[Label], value: Value) -> Iterator[tuple[int, int]]:
     """Yield values with check digits close to one of their names `labels` (in order). Names close
     to each other make one stretch of text, which is read once."""
@@ -199,6 +211,9 @@ def near(text: str, labels: Sequence[Label], value: Value) -> Iterator[tuple[int
         while index < len(labels) and starts[index] - _BEFORE <= limit:
             limit = ends[index] + _REACH
             index += 1
+        if value.digits and _DIGIT.search(text, at, limit + _REACH) is None:
+            read = limit
+            continue
         listed = 0  # a list of them: the next one may stand this far
         while (found := value.form.search(text, at, limit + _REACH)) is not None:
             at = found.end()

@@ -18,7 +18,7 @@ from gateway.redaction.spans import Span
 _NUMBER: Final = re.compile(
     r"(?<![\w])(?:[A-Z]{1,3}[ \-]?\d{5,9}[A-Z]?\d?|\d{2}[ ]?[A-Z]{2}[ ]?\d{5}|\d{7,10}[A-Z]?"
     r"|\d{2}[ ]\d{2}[ ]\d{6,7}|\d{2}[ ]\d{7}|\d{3}[ ]\d{3}[ ]\d{3}|\d{4}[ ]\d{4,6}"
-    r"|[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{7}\d|[A-Z]\d[A-Z0-9]{6,8}|[A-Z]{2}[A-Z0-9]{7})"
+    r"|[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{8}|[A-Z]\d[A-Z0-9]{6,8}|[A-Z]{2}[A-Z0-9]{7})"
     r"(?![\w]|[.\-/]\w)",
     re.IGNORECASE,
 )
@@ -29,14 +29,17 @@ def is_passport(written: str) -> bool:
     bare = written.replace(" ", "").replace("-", "")
     digits = [c for c in bare if c.isdigit()]
     return (
-        (len(digits) >= 4 or (bool(digits) and _GERMAN.fullmatch(bare) is not None))
+        (len(digits) >= 4 or (bool(digits) and _FEW_DIGITS.fullmatch(bare) is not None))
         and len(set(bare)) > 2
         and not _DATE.fullmatch(bare)
     )
 
 
-#: Of letters Germany's use only those that make no words and look like no digit (PassVwV).
-_GERMAN: Final = re.compile(r"[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{7}\d")
+#: Germany's use of letters only those that make no words and look like no digit (PassVwV); those of
+#: the Netherlands are two letters, six of both, and a digit, never an O. In capitals, as printed.
+_FEW_DIGITS: Final = re.compile(
+    r"[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ0-9]{8}|[A-NP-Z]{2}[A-NP-Z0-9]{6}\d"
+)
 _DATE: Final = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
 
 VALUES: Final = (
@@ -46,7 +49,7 @@ VALUES: Final = (
         words(
             "passport|passport no|passport number|passport nr|passport id|passport book|"
             "travel document|travel document number|travel document no|passnummer|pass nr|"
-            "passport #|pp no|pp number|pp nr|pp #|"
+            "passport #|passport document|passport card|pp no|pp number|pp nr|pp #|"
             "reisepass|reisepassnummer|reisepass nr|reisepassnr|pass nummer|"
             "passeport|numéro de passeport|n° de passeport|passeport n|passeport no|"
             "pasaporte|número de pasaporte|nº de pasaporte|passaporto|numero di passaporto|"
@@ -57,7 +60,8 @@ VALUES: Final = (
             "pas nummer|pasnr|passinr|putovnica|broj putovnice|potni list|паспорт|паспорта|"
             "номер паспорта|pasport|pases numurs|paso numeris|passin numero|passin nro|putovnice|"
             "pasaport no|"
-            "pașaportului|pasaport numarası|passaporto n|cestovného pasu|potnega lista|"
+            "pașaportului|pasaport numarası|passaporto n|numero passaporto|n. passaporto|"
+            "cestovného pasu|potnega lista|"
             "passi number|vegabréf"
         ),
         _NUMBER,
