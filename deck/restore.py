@@ -138,11 +138,6 @@ class Staged:
                 raise RollbackFailed(_nothing_done(failure)) from failure
             raise
 
-    def sweep(self, since: float) -> None:
-        """Remove directories born after `since`, in seconds since 1970, that are left hollow."""
-        deleted = [change.path for change in self._changes if change.wanted is None]
-        _remove_new_directories(self._top, deleted, since)
-
 
 @contextmanager
 def staged(repo: GitRepo, goal_tree: str, changes: Sequence[Change]) -> Iterator[Staged]:
@@ -316,11 +311,14 @@ def _give_permissions(staged: Path, change: Change, place: Path) -> None:
     staged.chmod(plain | (plain & 0o444) >> 2 if is_program else plain)
 
 
-def _remove_new_directories(top: Path, deleted: Iterable[str], since: float) -> None:
-    """Remove the directories left without any file that did not exist when the task began."""
+def sweep(repo: GitRepo, deleted: Iterable[str], since: float) -> None:
+    """Remove the directories of `deleted` paths that are left without any file.
+
+    Only those born after `since`, in seconds since 1970: others were there before the task.
+    """
     parents = {parent for path in deleted for parent in parents_of(path)}
     for parent in sorted(parents, key=lambda path: path.count("/"), reverse=True):
-        place = top / parent
+        place = repo.top / parent
         if place.is_symlink() or not place.is_dir() or not _is_new(place, since):
             continue
         for folder, _, _ in os.walk(place, topdown=False):

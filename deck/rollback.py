@@ -36,6 +36,7 @@ from deck.restore import (
     UnderWay,
     parents_of,
     staged,
+    sweep,
     turn,
 )
 from deck.traces import Traces
@@ -113,6 +114,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     #: The checkpoint of an interrupted undo that this one finishes or takes back.
     resumes: Checkpoint | None = None
+    #: Paths that such an undo had deleted already; their directories may be left hollow.
+    deleted_before: tuple[str, ...] = ()
 
     @property
     def has_nothing_to_do(self) -> bool:
@@ -274,7 +277,10 @@ def _resumption(store: Checkpoints, target: Checkpoint, began: UnderWay, undo: C
     since = {found.path: found for found in repo.differences(wanted_tree, now_tree)}
     wanted: list[Change] = []
     left: list[Finding] = []
+    deleted: list[str] = []
     for found in repo.differences(origin, wanted_tree):
+        if found.after is None:
+            deleted.append(found.path)
         now = since[found.path].after if found.path in since else found.after
         if now == found.after:
             continue
@@ -284,8 +290,15 @@ def _resumption(store: Checkpoints, target: Checkpoint, began: UnderWay, undo: C
             left.append(Finding(found.path, "changed since the rollback was interrupted"))
     changes, blocked = _possible(repo, wanted)
     return Plan(
-        target, Scope.TASK, now_tree, changes, (), (*left, *blocked), (note,), resumes=undo
-    )  # fmt: skip
+        target,
+        Scope.TASK,
+        now_tree,
+        changes,
+        left_alone=(*left, *blocked),
+        notes=(note,),
+        resumes=undo,
+        deleted_before=tuple(deleted),
+    )
 
 
 def _of_ref(store: Checkpoints, ref: str) -> Checkpoint | None:
@@ -347,7 +360,8 @@ def _apply(store: Checkpoints, plan: Plan, held: Turn) -> Outcome:
                 store.forget(undo)
                 held.end()
             raise
-        stage.sweep(plan.target.at / 1e9 - _TICK_SECONDS)
+        deletions = [change.path for change in plan.changes if change.wanted is None]
+        sweep(repo, [*deletions, *plan.deleted_before], plan.target.at / 1e9 - _TICK_SECONDS)
     try:
         # What others did meanwhile is not in it, so that it never counts as done by the undo.
         store.record(f"{undo.name}-done", f"{undo.name} -> workspace: after rollback", goal)
@@ -526,7 +540,7 @@ def _obstacle(top: Path, change: Change, deletions: set[str]) -> str | None:
             return f"{parent} is a repository of its own"
         if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
             if parent in deletions and change.wanted is not None:
-                break
+                return None
             return f"{parent} is not a directory"
     place = top / change.path
     if place.is_dir() and not place.is_symlink():
