@@ -20,13 +20,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from deck.agents import adapter_for
 from deck.checkpoints import Checkpoints, GitError
-from deck.config import Config, ConfigError, GatewayMode, Role, load_config
+from deck.config import Config, ConfigError, GatewayMode, Home, Role, load_config
+from deck.firstrun import dialogs, missing_login
 from deck.gateway import BAD_ADDRESS, Gateway
+from deck.homes import role_home
+from deck.listeners import Holder, holder_of, process_behind
 from deck.programs import find_own
 from deck.roster import filtered, unenforced
 from deck.routing import bypasses
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
+from deck.wall.wall import Wall
+from shared.paths import session_id
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 
 #: The limit existing decks check; the kernel's own is 108 bytes on Linux, 104 on macOS.
@@ -84,6 +90,15 @@ class Facts:
     repository_problem: str = ""
     #: By role, the names (never the values) of the variables it would see.
     variables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Who listens at the gateway's address, and whether the control socket of this user's gateway
+    #: is the same process's; None where that cannot be seen.
+    gateway_holder: Holder | None = None
+    gateway_is_homes: bool | None = None
+    #: By role, the dialogs its client would open before it takes work.
+    dialogs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: By walled role, what is wrong with its wall; empty when it was proved.
+    walls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    uid: int = 0
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -243,15 +258,83 @@ def check_gateway(facts: Facts) -> list[Finding]:
     ]  # fmt: skip
 
 
-def check_routing(facts: Facts) -> list[Finding]:
-    """Nothing leads an agent past the gateway."""
-    if facts.config is None or facts.config.sphragis.mode is GatewayMode.OFF:
+def check_identity(facts: Facts) -> list[Finding]:
+    """What answers as the gateway is this user's."""
+    holder = facts.gateway_holder
+    if facts.config is None or facts.gateway not in (GatewayState.READY, GatewayState.NOT_READY):
         return []
-    return [
-        _warn(_of(role), sentence)
-        for role in facts.config.roles
-        for sentence in bypasses(role, facts.variables.get(role.name, frozenset()))
-    ]
+    addr = facts.config.sphragis.addr
+    if holder is not None and holder.uid not in (facts.uid, 0):
+        return [
+            _fail("gateway", f"what listens at {addr} belongs to user {holder.user}, who can read "
+                             "every prompt; start your own on another addr in [sphragis]")
+        ]  # fmt: skip
+    if holder is not None and holder.uid != facts.uid:
+        return [
+            _warn("gateway", f"what listens at {addr} belongs to {holder.user}, not to you; make "
+                             "sure it is the gateway you mean, in its container perhaps")
+        ]  # fmt: skip
+    if facts.gateway_is_homes is False:
+        return [
+            _warn("gateway", f"what listens at {addr} is not the gateway of your home, so tasks "
+                             "are not told to it; set SPHRAGIS_HOME to that gateway's home")
+        ]  # fmt: skip
+    return []
+
+
+def check_routing(facts: Facts) -> list[Finding]:
+    """Nothing leads an agent past the gateway; a role that requires so fails if something does."""
+    if facts.config is None:
+        return []
+    off = facts.config.sphragis.mode is GatewayMode.OFF
+    found = []
+    for role in facts.config.roles:
+        if off and role.require_routing:
+            found.append(
+                _fail(_of(role), "require_routing = true, but the gateway is off; set enabled = "
+                                 "true in [sphragis], or take require_routing out")
+            )  # fmt: skip
+        if off or role.wall:
+            continue
+        level = Level.FAIL if role.require_routing else Level.WARN
+        found += [
+            Finding(level, _of(role), sentence)
+            for sentence in bypasses(role, facts.variables.get(role.name, frozenset()))
+        ]
+        found += [
+            _warn(_of(role), f"{sentence} (wall = true keeps it in)")
+            for sentence in adapter_for(role.command).beside
+        ]
+    return found
+
+
+def check_first_run(facts: Facts) -> list[Finding]:
+    """No client would meet the first task with a dialog."""
+    found = []
+    for role in _roles(facts):
+        program, said = _program(role), facts.dialogs.get(role.name)
+        if said and not _has_own_home(role):
+            found.append(
+                _warn(_of(role), f"at its first start {program} {' and '.join(said)}, and tasks "
+                                 f"would wait; run `{program}` here once and answer")
+            )  # fmt: skip
+        elif said:
+            found.append(_warn(_of(role), f"{program} {' and '.join(said)}"))
+    return found
+
+
+def check_walls(facts: Facts) -> list[Finding]:
+    """Each wall holds: the doctor has tried to get past it."""
+    found = []
+    answers = facts.gateway in (GatewayState.READY, GatewayState.NOT_READY)
+    reached = "the gateway is reached" if answers else "the way to the gateway is open"
+    for role in _roles(facts):
+        wrong = facts.walls.get(role.name)
+        if wrong:
+            found.append(_fail(_of(role), f"wall = true cannot be enforced: {'; '.join(wrong)}"))
+        elif role.wall and wrong is not None:
+            found.append(_ok(_of(role), f"wall: tried from inside, {reached} and nothing else is"))
+    return found
 
 
 def check_checkpoints(facts: Facts) -> list[Finding]:
@@ -273,7 +356,10 @@ CHECKS: Final[tuple[Callable[[Facts], list[Finding]], ...]] = (
     check_socket,
     check_terminal,
     check_gateway,
+    check_identity,
     check_routing,
+    check_first_run,
+    check_walls,
     check_checkpoints,
 )
 
@@ -290,6 +376,9 @@ def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> 
     if config is not None and config.sphragis.mode is not GatewayMode.OFF:
         state, reason = _gateway(config)
     repository, repository_problem = _repository(cwd)
+    holder, is_homes = None, None
+    if config is not None and state in (GatewayState.READY, GatewayState.NOT_READY):
+        holder, is_homes = _identity(config, environ)
     roles = config.roles if config is not None else ()
     commands = {role.command for role in roles}
     path = environ.get("PATH")
@@ -309,7 +398,77 @@ def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> 
         repository=repository,
         repository_problem=repository_problem,
         variables={role.name: frozenset(filtered(environ, role)) for role in roles},
+        gateway_holder=holder,
+        gateway_is_homes=is_homes,
+        dialogs={role.name: _dialogs(role, cwd, environ) for role in roles},
+        walls=_walls(config, cwd, environ, state) if config is not None else {},
+        uid=os.getuid(),
     )
+
+
+def _dialogs(role: Role, cwd: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    env = filtered(environ, role)
+    if _has_own_home(role):
+        own = role_home(environ, session_id(str(cwd)), role.name)
+        missing = missing_login(role.command, own, env)
+        return (missing,) if missing else ()
+    home = Path(env.get("HOME") or Path.home())
+    return tuple(dialogs(role.command, home, str(cwd), env))
+
+
+def _identity(config: Config, environ: Mapping[str, str]) -> tuple[Holder | None, bool | None]:
+    """Return who holds the gateway's port, and whether the gateway of this home is the same."""
+    gateway = Gateway(config.sphragis, log=Path(os.devnull), environ=environ)
+    holder = holder_of(int(gateway.port))
+    if holder is None or not holder.pid:
+        return holder, None
+    behind = process_behind(gateway.control_socket)
+    # An older gateway has no control socket; then there is nothing to compare.
+    return holder, behind == holder.pid if behind else None
+
+
+def _walls(
+    config: Config, cwd: Path, environ: Mapping[str, str], state: GatewayState
+) -> dict[str, tuple[str, ...]]:
+    """Prove each wall, with the gateway behind it where there is one."""
+    walled = [role for role in config.roles if role.wall]
+    if not walled:
+        return {}
+    gateway = Gateway(config.sphragis, log=Path(os.devnull), environ=environ)
+    try:
+        paths = paths_for(str(cwd), environ)
+    except SessionError as problem:
+        return {role.name: (str(problem),) for role in walled}
+
+    async def refuse(*_: object) -> bytes:
+        return b""
+
+    async def prove() -> dict[str, tuple[str, ...]]:
+        # A door of its own: a session may be running here.
+        wall = Wall(config, paths, environ, gateway, refuse, door=f"doctor-{os.getpid()}")
+        try:
+            absent = find_own(config.sphragis.command, environ) is None
+            if (
+                config.sphragis.mode is GatewayMode.SOFT
+                and state is GatewayState.NOTHING
+                and absent
+            ):
+                # As at the start of a session: without a gateway there is no way out to leave open.
+                gateway.enforced = False
+            if objection := wall.objection():
+                return {role.name: (objection,) for role in walled}
+            await wall.open()
+            answers = state in (GatewayState.READY, GatewayState.NOT_READY)
+            return {
+                role.name: tuple(await wall.prove(role, must_answer=answers)) for role in walled
+            }
+        except (SessionError, OSError) as problem:
+            return {role.name: (str(problem),) for role in walled}
+        finally:
+            await wall.close()
+            await gateway.stop()
+
+    return asyncio.run(prove())
 
 
 def _socket(directory: str, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -385,6 +544,10 @@ def _fail_open(facts: Facts) -> list[Finding]:
 
 def _roles(facts: Facts) -> tuple[Role, ...]:
     return facts.config.roles if facts.config is not None else ()
+
+
+def _has_own_home(role: Role) -> bool:
+    return role.wall or role.home is Home.OWN
 
 
 def _program(role: Role) -> str:

@@ -9,7 +9,6 @@ Reads the file system and `/proc`; changes nothing but that it makes the role's 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
@@ -23,6 +22,7 @@ from typing import Final
 import shared
 from deck import briefs
 from deck.config import CONFIG_NAME
+from deck.homes import role_home
 from deck.wall.plan import Mount, Show
 from shared.paths import private_dir, state_dir
 
@@ -79,14 +79,14 @@ class Places:
 
     @property
     def homes(self) -> Path:
-        """Where the homes of this session's walled roles are."""
-        return state_dir("choragos", self.environ) / "homes" / self.session
+        """Where the homes of this session's roles are."""
+        return role_home(self.environ, self.session, "role").parent
 
     def home(self, role: str) -> Path:
         """Return the role's own home, made if needed (0700)."""
-        # Names that differ only in what file names cannot hold are still two roles.
-        digest = hashlib.sha256(role.encode("utf-8", "surrogateescape")).hexdigest()[:6]
-        return private_dir(private_dir(self.homes) / f"{briefs.safe_name(role)[:48]}-{digest}")
+        state_dir("choragos", self.environ)
+        private_dir(private_dir(self.homes.parent) / self.session)
+        return private_dir(role_home(self.environ, self.session, role))
 
     @property
     def secrets(self) -> tuple[Path, ...]:
