@@ -240,3 +240,9 @@ def test_a_program_cannot_make_the_terminal_remember_modes_without_end() -> None
     for mode in range(5000):
         screen.feed(b"\x1b[?%ds" % mode)
     assert len(screen.saved_modes) < 50
+
+
+def test_neighbors_that_would_join_are_drawn_apart_for_a_late_viewer() -> None:
+    screen = screen_of("日\0🏻x 🇩\0🇪".encode())
+    late = screen_of(screen.snapshot())
+    assert late.grid[0].chars == screen.grid[0].chars

@@ -12,6 +12,7 @@ from deck.pane.terminal.cells import PLAIN, Row, Style
 from deck.pane.terminal.grid import AUTOWRAP, CURSOR_SHOWN, ORIGIN, Grid
 from deck.pane.terminal.modes import ALTERNATE, SYNCHRONIZED
 from deck.pane.terminal.rendition import sgr
+from deck.pane.terminal.widths import joins
 
 
 def snapshot(g: Grid) -> bytes:
@@ -56,7 +57,7 @@ def paint(rows: list[Row]) -> str:
         stop = 0
         for style, run in groupby(row.styles):
             start, stop = stop, stop + len(list(run))
-            text = "".join(row.chars[start:stop])
+            text = _text(row, y, start, stop)
             if style == PLAIN and stop == len(row.chars):
                 text = text.rstrip(" ")
             if text:
@@ -64,6 +65,21 @@ def paint(rows: list[Row]) -> str:
         if parts:
             out += [f"\x1b[{y + 1}H", *parts, "\x1b]8;;\x1b\\\x1b[0m"]
     return "".join(out)
+
+
+def _text(row: Row, y: int, start: int, stop: int) -> str:
+    """The characters of some columns; where one would join its neighbor, placed by its column."""
+    text = "".join(row.chars[start:stop])
+    if text.isascii():
+        return text
+    chars = []
+    for x in range(start, stop):
+        cluster = row.chars[x]
+        before = (row.chars[x - 1] or row.chars[x - 2]) if x else ""
+        if cluster and before and joins(before, cluster[0]):
+            chars.append(f"\x1b[{y + 1};{x + 1}H")
+        chars.append(cluster)
+    return "".join(chars)
 
 
 def _look(style: Style) -> str:
