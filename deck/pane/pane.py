@@ -34,6 +34,7 @@ from deck.pane.status import (
 )
 from deck.pane.terminal.engine import EngineKind, make_engine
 from deck.pane.typing import (
+    CLEARING,
     Done,
     HumanLine,
     LineKind,
@@ -332,19 +333,22 @@ class Pane:
         return pending.future
 
     def type_bytes(self, data: bytes) -> None:
-        """Bytes from a person's keyboard. Held back while an injected line is under way.
+        """Bytes from a person's keyboard. Held back while an injected line is under way, unless a
+        dialog has opened meanwhile: the line waits for its answer.
 
         Raises InputOverflow if the agent has stopped reading and 8 MiB wait for it.
         """
         if self._process is None or not self.alive or not data:
             return
-        if self._active is not None and self._active.typist.under_way:
+        blocked = self.state is PaneState.BLOCKED
+        if self._active is not None and self._active.typist.under_way and not blocked:
             self._held_input.append(data)
             return
-        if self.state is PaneState.BLOCKED:
+        if blocked:
             self._human.clear()  # keys that answer a dialog begin no line
         else:
-            self._human.feed(data, self._clock())
+            working = self.state in (PaneState.WORKING, PaneState.SILENT)
+            self._human.feed(data, self._clock(), working=working)
         self._process.write(data)
 
     @property
@@ -526,6 +530,8 @@ class Pane:
                 try:
                     assert self._process is not None
                     self._process.write(action.data)
+                    if action.data == CLEARING[-1]:
+                        self._human.clear()
                 except PaneError as error:
                     self._finish(pending, pending.typist.abandon(str(error)))
                 continue
@@ -547,6 +553,7 @@ class Pane:
             facts=self._facts,
             line_limit=process.line_limit() if process is not None else None,
             unread=process.unread() if process is not None else 0,
+            leftover=self._human.left_at(self._clock()),
         )
 
     def _announce(self, pending: _Pending) -> None:

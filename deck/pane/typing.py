@@ -1,7 +1,9 @@
 """How one line is typed into an agent and proved submitted. Pure: views in, actions out.
 
 Owns the rules of injection: nothing is written while the pane is booting, paused, busy, blocked
-by a dialog, or holds a person's unfinished line; text and Enter are separate writes 200 ms apart;
+by a dialog, or holds a person's unfinished line; what a person has left behind in the input (a line
+given up, or the prompt that Esc brings back) is cleared first; text and Enter are separate writes
+200 ms apart;
 Enter is not sent into a dialog that opened in between; after Enter the text must have left the
 input or the agent must have said something, else Enter goes out once more, never twice. The result
 says what was proved, not what was hoped. Driven by `pane`, which does the writing and the waiting.
@@ -32,9 +34,17 @@ PERSON_SECONDS: Final = 60.0
 # An agent that starts slowly (measured: 9 s for a first start of codex) or is busy reads late.
 UNREAD_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
+# To the end of the line, then kill it: two keys that every composer and line reader measured takes.
+# A write of its own for each, because some take several bytes in one read for a paste.
+CLEARING: Final = (b"\x05", b"\x15")
+CLEAR_SECONDS: Final = 0.1
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
 ENTER: Final = b"\r"
+
+
+#: States in which a key goes astray, or answers what it was not meant for.
+_SHUT: Final = (PaneState.BLOCKED, PaneState.PAUSED, PaneState.BOOTING)
 
 
 class LineKind(StrEnum):
@@ -98,6 +108,8 @@ class View:
     facts: int
     line_limit: int | None = None
     unread: int = 0
+    #: Something a person has left in the input would be submitted with the line.
+    leftover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +162,10 @@ def squeeze(text: str) -> str:
 
 def last_visible(rows: tuple[str, ...]) -> list[str]:
     return [row for row in rows if row.strip()][-VERIFY_ROWS:]
+
+
+def squeezed_page(rows: tuple[str, ...]) -> str:
+    return "".join(squeeze(row) for row in last_visible(rows))
 
 
 class Sight:
@@ -212,11 +228,14 @@ class HumanLine:
         self._length = 0
         self._at = float("-inf")
 
-    def feed(self, data: bytes, now: float) -> None:
-        """Bytes the person sent. Enter, ^C, ^D, ^U, ^Z and a lone ESC end the line."""
+    def feed(self, data: bytes, now: float, *, working: bool = False) -> None:
+        """Bytes the person sent. Enter, ^C, ^D, ^U, ^Z and a lone ESC end the line.
+
+        Not so an ESC while the agent works: several then put the prompt back into the input.
+        """
         self._at = now
         if data == b"\x1b":
-            self._length = 0
+            self._length = int(working)
             return
         pasted = data.startswith(PASTE_START)
         if data.startswith(b"\x1b") and not pasted:
@@ -235,6 +254,10 @@ class HumanLine:
 
     def open_at(self, now: float) -> bool:
         return self._length > 0 and now - self._at < PERSON_SECONDS
+
+    def left_at(self, now: float) -> bool:
+        """Whether a line was begun and given up."""
+        return self._length > 0 and not self.open_at(now)
 
 
 class Typist:
@@ -256,11 +279,14 @@ class Typist:
         self._seen = False
         self._written_at = now
         self._line_mode = False
+        self._cleared = 0
+        # The page up to the terminal's own echo of the line, from before the agent took over.
+        self._echo = ""
 
     @property
     def under_way(self) -> bool:
         """Whether bytes of this line have been written and its fate is not decided."""
-        return self._phase in (_Phase.TYPED, _Phase.ENTERED)
+        return self._phase in (_Phase.TYPED, _Phase.ENTERED) or self._cleared > 0
 
     def abandon(self, reason: str) -> Outcome:
         """The pane is gone: what can still be said about the line."""
@@ -283,21 +309,33 @@ class Typist:
     def _hold(self, now: float, view: View) -> Action:
         if not self.line:
             return self._done(OutcomeKind.REFUSED, "the line is empty")
-        size = len(self.line.encode())
-        if view.line_limit is not None and size > view.line_limit:
-            return self._done(
-                OutcomeKind.REFUSED,
-                f"the line has {size} bytes; the agent's terminal takes {view.line_limit}",
-            )
+        if reason := self._too_long(view):
+            return self._done(OutcomeKind.REFUSED, reason)
         self.held = self._obstacle(now, view)
         if self.held:
+            self._cleared = 0
             return Wait(POLL_SECONDS * 2)
+        if self._cleared and (left := self._since + CLEAR_SECONDS - now) > 0:
+            return Wait(left)
+        if view.leftover and self._cleared < len(CLEARING):
+            self._cleared += 1
+            self._since = now
+            return Write(CLEARING[self._cleared - 1])
         return self._write_text(now, view)
+
+    def _too_long(self, view: View) -> str:
+        """Why the terminal would silently cut the line; empty if it would not."""
+        size = len(self.line.encode())
+        if view.line_limit is None or size <= view.line_limit:
+            return ""
+        return f"the line has {size} bytes; the agent's terminal takes {view.line_limit}"
 
     def _obstacle(self, now: float, view: View) -> str:
         """Why the line may not be typed now; empty if it may."""
         if view.person_typing:
             return "a person is typing in the pane"
+        if self._cleared and view.state is PaneState.WORKING and not view.certain:
+            return ""  # it is the clearing that moves the screen
         if view.state is PaneState.IDLE:
             self._hint_since = None
             return ""
@@ -318,10 +356,16 @@ class Typist:
         self._line_mode = view.line_limit is not None
         self._rows = view.rows
         self.injections += 1
+        self._cleared = 0
         self.held = ""
         self._reach(Step.TYPED)
         text = self.line.encode("utf-8", "replace")
         return Write(PASTE_START + text + PASTE_END if view.bracketed_paste else text)
+
+    def _write_again(self, now: float, view: View) -> Action:
+        if reason := self._too_long(view):
+            return self._done(OutcomeKind.UNVERIFIED, reason)
+        return self._write_text(now, view)
 
     # -- between text and Enter
 
@@ -329,7 +373,7 @@ class Typist:
         left = self._since + ENTER_DELAY_SECONDS - now
         if left > 0:
             return Wait(left)
-        if view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+        if view.state in _SHUT:
             # The dialog may have swallowed the text: look again once it is gone.
             self.held = f"the pane is {view.state}"
             return Wait(POLL_SECONDS * 2)
@@ -343,16 +387,33 @@ class Typist:
             return Wait(POLL_SECONDS)
         sight = Sight(self.line, view)
         if self.held:
-            if not (sight.shown or sight.collapsed) and self.injections < BOOT_INJECTIONS:
+            if not self._arrived(sight, view) and self.injections < BOOT_INJECTIONS:
                 if view.state is not PaneState.IDLE:
                     return Wait(POLL_SECONDS * 2)
-                return self._write_text(now, view)
+                return self._write_again(now, view)
             self.held = ""
         self._seen = self._seen or sight.visible
         self._before = sight
         self._facts = view.facts
         self._line_mode = view.line_limit is not None
+        if self._line_mode:
+            self._remember_echo(view)
         return self._press(now)
+
+    def _arrived(self, sight: Sight, view: View) -> bool:
+        """Whether the text stands in the agent's input, and not just where the terminal echoed it
+        before the agent took over: Gemini CLI leaves the echo there and throws the text away."""
+        if not self._echo or sight.at_cursor:
+            return sight.shown or sight.collapsed
+        page = squeezed_page(view.rows)
+        if not page.startswith(self._echo):
+            return sight.shown or sight.collapsed
+        return squeeze(self.line)[-VERIFY_RUNES:] in page[len(self._echo) :] or sight.collapsed
+
+    def _remember_echo(self, view: View) -> None:
+        page, tail = squeezed_page(view.rows), squeeze(self.line)[-VERIFY_RUNES:]
+        last = page.rfind(tail) if tail else -1
+        self._echo = page[: last + len(tail)] if last >= 0 else ""
 
     def _press(self, now: float) -> Action:
         self._phase = _Phase.ENTERED
@@ -383,7 +444,7 @@ class Typist:
             self._reach(Step.PICKED_UP)
             return self._done(OutcomeKind.DELIVERED, "")
         waited = now - self._since
-        if waited < CONFIRM_SECONDS or view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+        if waited < CONFIRM_SECONDS or view.state in _SHUT:
             if waited >= VERIFY_SECONDS * 2:
                 return self._give_up(view)
             return Wait(POLL_SECONDS)
@@ -400,14 +461,14 @@ class Typist:
             if self.injections < BOOT_INJECTIONS and not self._seen:
                 if view.state not in (PaneState.IDLE, PaneState.WORKING):
                     return Wait(POLL_SECONDS * 2)
-                return self._write_text(now, view)
+                return self._write_again(now, view)
         if self._seen:
             self._reach(Step.PICKED_UP)
             return self._done(OutcomeKind.DELIVERED, "")
         return self._give_up(view)
 
     def _give_up(self, view: View) -> Action:
-        if view.state in (PaneState.BLOCKED, PaneState.PAUSED):
+        if view.state in _SHUT:
             reason = f"the pane became {view.state} while the line was being submitted"
         elif view.unread:
             reason = "the agent does not read its input; the line waits there"

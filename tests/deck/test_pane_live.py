@@ -77,9 +77,25 @@ def draw():
 text = ""
 swallow = 1 if "swallow" in habits else 0
 w("\x1b[2J\x1b[Hfake agent: type your message\r\n"); signal("idle"); draw()
+if "clock" in habits:
+    import threading
+    def tick():
+        n = 0
+        while True:
+            n += 1; w("\x1b7\x1b[20;1H%d frames\x1b8" % n); time.sleep(0.02)
+    threading.Thread(target=tick, daemon=True).start()
 while True:
     data = os.read(0, 65536)
     log.write("read %r\n" % data)
+    if "opens" in habits:
+        habits.discard("opens")
+        w("\r\nDo you want to proceed?\r\n\u276f 1. Yes\r\n  2. No\r\n")
+        while True:
+            key = os.read(0, 100); log.write("dialog %r\n" % key)
+            if key in (b"1", b"2"): break
+        w("\x1b[2J\x1b[H")
+    if data == b"\x05": continue
+    if data == b"\x15": text = ""; draw(); continue
     pasted = data.startswith(b"\x1b[200~")
     data = data.replace(b"\x1b[200~", b"").replace(b"\x1b[201~", b"").decode()
     if "\r" in data and len(data) > 1 and "strict" in habits: data = data.replace("\r", "\n")
@@ -100,6 +116,11 @@ while True:
                 key = os.read(0, 100); log.write("dialog %r\n" % key)
                 if key in (b"1", b"2"): break
             w("\x1b[2J\x1b[H"); signal("idle")
+        if "pinned" in habits: signal("working")
+        if "returns" in habits:
+            signal("working"); w("working, esc to interrupt\r\n")
+            while os.read(0, 100) != b"\x1b": pass
+            text = said; habits.discard("returns"); signal("idle")
         if "works" in habits:
             signal("working"); w("working\u2026\r\n"); time.sleep(1.5); signal("done")
     draw()
@@ -325,6 +346,71 @@ async def test_an_agent_that_exits_resolves_every_waiting_line(agents: Agents) -
     late = await result(pane.inject(TASK))
     assert late.kind is OutcomeKind.REFUSED
     assert "not running" in late.reason
+
+
+async def test_a_prompt_that_escape_brought_back_is_not_sent_with_the_next_line(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deck.pane.typing.PERSON_SECONDS", 1.0)
+    pane = await agents.agent("signals", "returns")
+    assert (await result(pane.inject("first"))).verified
+    await until(lambda: pane.state is PaneState.WORKING)
+    pane.type_bytes(b"\x1b")
+    await until(lambda: pane.state is PaneState.IDLE)
+    line = pane.inject(TASK)
+    await asyncio.sleep(0.5)
+    assert "person" in pane.held_reason
+    assert (await result(line)).verified
+    assert agents.got() == ["first", TASK]
+
+
+async def test_a_line_a_person_gave_up_is_cleared_before_the_next_one(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deck.pane.typing.PERSON_SECONDS", 1.0)
+    pane = await agents.agent("signals")
+    shell = await agents.run("sh", "-c", "echo ready; while read l; do echo got $l; done")
+    await until(lambda: PaneState.IDLE is pane.state is shell.state)
+    for one in (pane, shell):
+        one.type_bytes(b"half a l")
+        assert (await result(one.inject(TASK))).verified
+    assert agents.got() == [TASK]
+    assert f"got {TASK}" in shell.rows()
+
+
+async def test_a_person_can_answer_a_dialog_that_opened_under_the_typed_text(
+    agents: Agents,
+) -> None:
+    pane = await agents.agent("signals", "opens")
+    line = pane.inject(TASK)
+    await until(lambda: pane.state is PaneState.BLOCKED)
+    await asyncio.sleep(0.6)
+    assert not any(read.startswith("dialog") for read in agents.read())
+    pane.type_bytes(b"2")
+    assert (await result(line)).verified
+    assert agents.got() == [TASK]
+    assert [read for read in agents.read() if read.startswith("dialog")] == ["dialog b'2'"]
+
+
+async def test_an_agent_that_redraws_all_the_time_gets_its_lines_when_it_says_it_rests(
+    agents: Agents,
+) -> None:
+    pane = await agents.agent("signals", "clock")
+    for text in (BRIEF, TASK):
+        assert (await result(pane.inject(text, kind=LineKind.BOOT))).verified
+    assert agents.got() == [BRIEF, TASK]
+
+
+async def test_an_agent_that_says_for_ever_that_it_works_keeps_the_line_and_says_why(
+    agents: Agents,
+) -> None:
+    pane = await agents.agent("signals", "pinned")
+    assert (await result(pane.inject("first"))).verified
+    second = pane.inject("second")
+    await asyncio.sleep(3)
+    assert not second.done()
+    assert agents.got() == ["first"]
+    assert "working" in pane.held_reason
 
 
 async def test_a_brief_goes_out_before_lines_that_were_queued_earlier(agents: Agents) -> None:

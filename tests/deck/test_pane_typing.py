@@ -3,11 +3,18 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from deck.pane.status import PaneState
 from deck.pane.typing import (
+    BOOT_INJECTIONS,
+    CLEARING,
+    ENTER,
+    ENTER_DELAY_SECONDS,
+    PASTE_END,
+    PASTE_START,
     Done,
     HumanLine,
     LineKind,
@@ -46,6 +53,7 @@ class Agent:
         self.deaf = False
         self.reading = True
         self.waiting: list[bytes] = []
+        self.left = False
 
     def write(self, data: bytes) -> None:
         self.received.append(data)
@@ -62,6 +70,10 @@ class Agent:
         self.waiting.clear()
 
     def take(self, data: bytes) -> None:
+        if data in CLEARING:
+            if data == b"\x15":
+                self.input, self.left = "", False
+            return
         text = data.decode().replace("\x1b[200~", "").replace("\x1b[201~", "")
         if text == "\r":
             if self.swallow:
@@ -97,6 +109,7 @@ class Agent:
             facts=self.facts,
             line_limit=self.limit,
             unread=sum(map(len, self.waiting)),
+            leftover=self.left,
         )
 
 
@@ -407,3 +420,162 @@ def test_a_persons_line_is_open_until_it_is_finished(keys: list[bytes], is_open:
         human.feed(key, 10.0)
     assert human.open_at(11.0) is is_open
     assert not human.open_at(80.0)
+    assert not human.left_at(11.0)
+    assert human.left_at(80.0) is is_open
+
+
+def test_escape_while_the_agent_works_may_put_its_prompt_back_into_the_input() -> None:
+    human = HumanLine()
+    human.feed(b"\x1b", 10.0, working=True)
+    assert human.open_at(11.0)
+    assert human.left_at(80.0)
+    human.feed(b"\r", 81.0)
+    assert not human.left_at(200.0)
+
+
+def test_what_a_person_left_in_the_input_is_cleared_before_a_line_is_typed() -> None:
+    agent = Agent()
+    agent.input = "half a thought"
+    agent.left = True
+    done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
+    assert done.outcome.verified
+    assert agent.received == [*CLEARING, LINE.encode(), b"\r"]
+    assert agent.submitted == [LINE]
+
+
+def test_nothing_is_cleared_into_a_dialog_that_opens_meanwhile() -> None:
+    agent = Agent()
+    agent.left = True
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    assert typist.step(0.0, agent.view()) == Write(CLEARING[0])
+    agent.state = PaneState.BLOCKED
+    done, now = drive(typist, agent, 0.01, 5)
+    assert done is None
+    assert not typist.under_way
+    assert agent.received == []
+    agent.state = PaneState.IDLE
+    assert drive(typist, agent, now)[0] is not None
+    assert agent.submitted == [LINE]
+
+
+def test_the_terminals_echo_from_before_the_agent_took_over_is_not_its_input() -> None:
+    agent = Agent()
+    agent.limit, agent.deaf = 4095, True
+    typist = Typist(LINE, LineKind.BOOT, 0.0)
+    now = 0.0
+    while not agent.received.count(b"\r"):
+        action = typist.step(now, agent.view())
+        if isinstance(action, Write):
+            agent.write(action.data)
+            if action.data != b"\r":
+                agent.transcript.append(LINE)  # the terminal's own echo; the agent drops the text
+        else:
+            assert isinstance(action, Wait)
+            now += action.seconds
+    agent.limit, agent.deaf = None, False
+    done, _ = drive(typist, agent, now, now + 20)
+    assert done is not None
+    assert (done.outcome.kind, done.outcome.injections) == (OutcomeKind.DELIVERED, 2)
+    assert agent.submitted == [LINE]
+
+
+_CANNOT_TAKE_A_LINE = (PaneState.BLOCKED, PaneState.BOOTING, PaneState.PAUSED)
+
+
+class Whims(RuleBasedStateMachine):
+    """One line, an agent that does anything at any time, and what must hold whatever it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agent = Agent()
+        self.typist: Typist | None = None
+        self.now = 0.0
+        self.written: list[tuple[float, bytes]] = []
+        self.done: Done | None = None
+
+    @initialize(kind=st.sampled_from(list(LineKind)), words=st.text(min_size=1, max_size=60))
+    def begin(self, kind: LineKind, words: str) -> None:
+        self.typist = Typist(words, kind, 0.0)
+
+    @rule(
+        state=st.sampled_from([s for s in PaneState if s is not PaneState.EXITED]),
+        certain=st.booleans(),
+    )
+    def change_state(self, state: PaneState, certain: bool) -> None:
+        self.agent.state, self.agent.certain = state, certain
+
+    @rule(paste=st.booleans(), person=st.booleans(), left=st.booleans())
+    def change_input(self, paste: bool, person: bool, left: bool) -> None:
+        self.agent.paste, self.agent.person, self.agent.left = paste, person, left
+
+    @rule(
+        deaf=st.booleans(),
+        echo=st.booleans(),
+        reading=st.booleans(),
+        limit=st.sampled_from([None, 4095, 20]),
+    )
+    def change_habits(self, deaf: bool, echo: bool, reading: bool, limit: int | None) -> None:
+        self.agent.deaf, self.agent.echo, self.agent.limit = deaf, echo, limit
+        if reading:
+            self.agent.wake()
+        else:
+            self.agent.reading = False
+
+    @rule(swallow=st.integers(0, 3))
+    def swallow(self, swallow: int) -> None:
+        self.agent.swallow = swallow
+
+    @rule()
+    def say_something(self) -> None:
+        self.agent.facts += 1
+
+    @rule()
+    def redraw(self) -> None:
+        self.agent.transcript.append(f"✻ {self.now}")
+
+    @rule(seconds=st.floats(0.01, 40))
+    def go_on(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self.done is None and self.now < until and self.typist is not None:
+            view = self.agent.view()
+            action = self.typist.step(self.now, view)
+            if isinstance(action, Write):
+                self.check(action.data, view)
+                self.agent.write(action.data)
+                self.written.append((self.now, action.data))
+            elif isinstance(action, Wait):
+                assert action.seconds > 0
+                self.now += action.seconds
+            else:
+                self.done = action
+
+    def check(self, data: bytes, view: View) -> None:
+        assert view.state not in _CANNOT_TAKE_A_LINE
+        if data in CLEARING:
+            assert view.leftover
+            assert not view.person_typing
+        elif data == ENTER:
+            before, last = self.written[-1]
+            if last != ENTER:
+                assert self.now - before >= ENTER_DELAY_SECONDS - 1e-9
+        else:
+            assert b"\r" not in data
+            assert data.startswith(PASTE_START) == view.bracketed_paste
+            bare = data.removeprefix(PASTE_START).removesuffix(PASTE_END)
+            assert view.line_limit is None or len(bare) <= view.line_limit
+
+    @invariant()
+    def is_bounded(self) -> None:
+        texts = [data for _, data in self.written if data != ENTER and data not in CLEARING]
+        enters = [data for _, data in self.written if data == ENTER]
+        assert len(texts) <= BOOT_INJECTIONS
+        assert len(enters) <= len(texts) + 1
+
+    @invariant()
+    def what_is_proved_was_submitted(self) -> None:
+        if self.done is not None and self.done.outcome.verified:
+            assert any(data == ENTER for _, data in self.written)
+
+
+TestWhims = Whims.TestCase
+TestWhims.settings = settings(max_examples=120, stateful_step_count=25, deadline=None)
