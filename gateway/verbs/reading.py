@@ -7,6 +7,7 @@ Wiring only: filters and files are `shared.ledger.reading`'s, words `shared.ledg
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,8 +124,10 @@ def _print(directory: Path, wanted: Filter, count: int, *, as_json: bool) -> Non
     items = iter(tail(directory, wanted, count)[0]) if count else read(directory, wanted)
     if as_json:
         print_json(items)
+    elif (first := next(items, None)) is not None:
+        print_rows(itertools.chain([first], items))
     else:
-        print_rows(items)
+        print("No record matches.", file=sys.stderr)
 
 
 def _follow(directory: Path, wanted: Filter, count: int, *, as_json: bool) -> None:

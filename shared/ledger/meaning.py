@@ -37,7 +37,7 @@ MEANING: Final[Mapping[str, str]] = {
     "clock_step": "The machine's clock went back; order is by number, never by time.",
     "heartbeat": "Sign of life: silence between heartbeats would need an explanation.",
     "gap": "Something could not be recorded for a while.",
-    "journal": "A change in the deck's state.",
+    "journal": "A change in a deck's state, or what somebody asked of a running gateway.",
 }
 
 

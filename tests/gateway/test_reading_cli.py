@@ -136,6 +136,14 @@ def test_a_filter_by_role_brings_requests_with_their_ends(gateway: Gateway) -> N
     assert found[1]["record"]["ref"] == found[0]["record"]["seq"]
 
 
+def test_an_empty_answer_says_so_beside_the_answer(shared_home: Path) -> None:
+    result = sphragis("log", "--role", "nobody", home=shared_home)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == "No record matches.\n"
+    result = sphragis("log", "--role", "nobody", "--json", home=shared_home)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_json_lines_hold_the_exact_record_and_its_leaf(gateway: Gateway) -> None:
     result = sphragis("log", "--json", home=gateway.home)
     for line in result.stdout.splitlines():
