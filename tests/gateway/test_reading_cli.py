@@ -258,7 +258,7 @@ def test_the_log_of_a_deck_is_found_from_its_project(tmp_path: Path) -> None:
     sample(project / ".choragos" / "ledger")
     told = sphragis("log", "--deck", str(project), "--task", "T2", home=tmp_path).stdout
     assert "task T2 for coder from lead, waits for a gate" in told
-    assert "gate G1 approved by you" in told
+    assert "gate G1 approved for T2 by you" in told
 
 
 def test_reading_does_not_disturb_a_writer(tmp_path: Path) -> None:
