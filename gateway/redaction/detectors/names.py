@@ -18,19 +18,24 @@ from gateway.redaction.detectors.base import Source, part_of
 
 #: Parts of names that may be followed by a secret; searched in lower case.
 HINTS: Final = (
-    "pwd", "secret", "token", "credential", "authorization", "auth=", "_auth", "kennwort", "sessid",
-    "sessionid", "connect.sid", "senha", "contrasen", "wachtwoord", "haslo", "heslo", "salasana",
-    "losenord", "adgangskode", "motdepasse", "mot_de_passe", "_salt", "signature_key",
+    "pwd", "secret", "token", "credential", "authorization", "auth=", "_auth", "kennwort",
+    "sessid", "sessionid", "connect.sid", "senha", "contrasen", "wachtwoord", "haslo", "heslo", "salasana", "losenord", "adgangskode", "motdepasse",
+    "mot_de_passe", "_salt", "signature_key",
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
+    r"(?:auth|bearer|cookie|session)(?=(?:[_.\-]?(?:value|val|str|string))?[\"'`\]]{0,2}[ \t]{0,4}"
+    r"[:=])|"
     r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t])|(?<=[_.\-]pass)(?=[\r\n]))|psk(?![a-z])|"
     r"(?:(?<![a-z])|(?<=root)|(?<=bind)|(?<=user)|(?<=admin)|(?<=db))"
     r"pw(?=[\"'`\]]{0,2}[ \t]{0,12}[:=,|?<>])|"
     r"presharedkey|(?<![a-z])privatekey(?= =)"
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
-TRIGGERS: Final = (*HINTS, "pass", "psk", "pw", "presharedkey", "privatekey", "key")
+TRIGGERS: Final = (
+    *HINTS, "auth", "bearer", "cookie", "session", "pass", "psk", "pw", "presharedkey",
+    "privatekey", "key",
+)  # fmt: skip
 _PART: Final = part_of(TRIGGERS)
 _SEARCH: Final = AhoCorasick(TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
@@ -59,7 +64,7 @@ _SECRET_NAME: Final = re.compile(
     r"mot_?de_?passe|(?:secure_)?(?:auth|logged_in|nonce)_salt|preshared_?key|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
-    r"session|hmac|cipher|aes|functions?|apim|shared|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
+    r"session|hmac|cipher|aes|functions?|apim|shared|instrumentation|connection|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
     r"rediscli_auth|client-key-data|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
@@ -141,8 +146,24 @@ def is_secret_name(name: str) -> bool:
     )
 
 
+#: Names of what opens a session, among others: only values that were generated count.
+_OPENING_NAME: Final = re.compile(
+    r"(?:(?:^|[_.\-])(?:auth|bearer|session)|cookie)(?:[_.\-]?(?:value|val|string|str))?\Z",
+    re.IGNORECASE,
+)
+
+
 def is_any_secret_name(name: str) -> bool:
-    """The same, or a name in capitals whose value counts only when it was generated."""
-    return is_secret_name(name) or (
-        name.endswith(_CAPITAL_HINT) and CAPITAL_NAME.match(name.rpartition(".")[2]) is not None
+    """The same, or a name whose value counts only when it was generated."""
+    return (
+        is_secret_name(name)
+        or (
+            name.endswith(_CAPITAL_HINT) and CAPITAL_NAME.match(name.rpartition(".")[2]) is not None
+        )
+        or opens_session(name)
     )
+
+
+def opens_session(name: str) -> bool:
+    """Whether `name` is one of a session, whose value may also be its harmless number."""
+    return _OPENING_NAME.search(_CAMEL.sub("_", name[-_NAME_END:])) is not None

@@ -69,6 +69,21 @@ _ASKING: Final = re.compile(
 )
 
 
+#: A phrase in the middle of a sentence, up to its end.
+_SPOKEN_WORDS: Final = re.compile(
+    r"[a-z]{3,10}+(?:[ ][a-z]{3,10}+){3,7}+(?=[.!;,\"'`”]|\s*(?:\Z|\n))"
+)
+
+
+def drawn_words(text: str, at: int) -> tuple[str, ...]:
+    """The words at `at`, one blank apart, if they may be a phrase: no sentence goes on so."""
+    match = _SPOKEN_WORDS.match(text, at)
+    said = tuple(match.group().split(" ")) if match is not None else ()
+    if len(set(said)) * 2 <= len(said) or any(word in _SAYING for word in said):
+        return ()
+    return said
+
+
 def phrases_in(source: Source) -> Iterator[Span]:
     """Look behind every word for a phrase, and behind every here-string."""
     if not source.may_hold_words(_PART):

@@ -23,7 +23,7 @@ from gateway.redaction.detectors.commands import commands
 from gateway.redaction.detectors.handed import HANDED, handed, is_handed_secret, is_telling
 from gateway.redaction.detectors.headers import cookies, headers
 from gateway.redaction.detectors.manifests import manifest_secrets
-from gateway.redaction.detectors.names import is_secret_name
+from gateway.redaction.detectors.names import is_any_secret_name
 from gateway.redaction.detectors.phrases import phrases_in
 from gateway.redaction.detectors.spoken import spoken
 from gateway.redaction.detectors.tables import table_secrets
@@ -75,7 +75,7 @@ class SecretRule(Rule):
         if is_telling(head) and is_handed_secret(self._judge, head[-64:], own, word):
             start = len(value) - len(value.lstrip())
             yield Span(start, start + len(word), "SECRET", 0.8, "handed")
-        if value and is_secret_name(name) and self._judge.is_secret(name, value, quoted=True):
+        if value and is_any_secret_name(name) and self._judge.is_secret(name, value, quoted=True):
             start = len(value) - len(value.lstrip())
             scheme = SCHEME.match(value, start)
             yield Span(

@@ -16,6 +16,7 @@ from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
 from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
+from gateway.redaction.detectors.phrases import drawn_words
 from gateway.redaction.detectors.values import (
     CODE,
     CONSTANTS,
@@ -26,6 +27,7 @@ from gateway.redaction.detectors.values import (
     Judge,
     dense,
     is_chosen,
+    is_dotted_words,
     is_long_random,
     is_pattern,
     is_random,
@@ -129,7 +131,7 @@ _PAIR_WORDS: Final = (
     "credenciais", "inloggegevens", "account", "user/pass", "username/password",
 )  # fmt: skip
 _PAIR: Final = re.compile(
-    r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,40}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
+    r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,64}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
 )
 #: A password in small letters only, with a number, is at least so long.
 _PAIR_LEAST: Final = 10
@@ -176,7 +178,10 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
         if glue is None or (glue.group() == ":" and text[at - 1 : at] in _MEMBER_OF):
             seen.add(window)
             continue
-        span = _value(text, glue, judge, password=index < len(PASSWORD_WORDS))
+        password = index < len(PASSWORD_WORDS)
+        span = _value(text, glue, judge, password=password)
+        if span is None and password and glue["none"] is None:
+            span = _phrase(text, glue.end())
         if span is not None:
             done = span.end
             yield span
@@ -230,6 +235,17 @@ def _joined(text: str, at: int, end: int) -> bool:
     )
 
 
+def _phrase(text: str, at: int) -> Span | None:
+    """`the password is walnut harbor velvet otter`"""
+    said = drawn_words(text, at)
+    if not said or any(
+        word in _ABOUT or word in _WORDS or word.endswith((*_DESCRIBES, "ed", "ing", "ly"))
+        for word in said
+    ):
+        return None
+    return Span(at, at + len(" ".join(said)), "SECRET", 0.7, "spoken")
+
+
 def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> Span | None:
     at = glue.end()
     quoted = glue["quote"] is not None
@@ -252,6 +268,8 @@ def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> S
 
 def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, password: bool) -> bool:
     quoted = glue["quote"] is not None
+    if password and is_dotted_words(written):
+        return True
     if (
         written.lower() in CONSTANTS
         or written[0] in ("$<{([,)+;" if quoted else "$<{([")

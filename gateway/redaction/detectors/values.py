@@ -13,7 +13,12 @@ from itertools import pairwise
 from typing import Final
 
 from gateway.redaction.detectors.base import HIDDEN
-from gateway.redaction.detectors.names import PASSWORD, PASSWORD_WORDS, is_secret_name
+from gateway.redaction.detectors.names import (
+    PASSWORD,
+    PASSWORD_WORDS,
+    is_secret_name,
+    opens_session,
+)
 
 OPEN_VALUE: Final = re.compile(rf"[^\s\"'`;<>|{HIDDEN}]{{1,4096}}")
 VALUE_MAX: Final = 4096
@@ -29,7 +34,8 @@ PLACEHOLDER: Final = re.compile(
     r"code)s?\Z|"
     r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|"
     r"ref|projects):|projects/[\w-]{1,60}/|"
-    r"lambda\b|:[A-Za-z_]{2,40}\Z|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|this|var|local|"
+    r"lambda\b|:[A-Za-z_]{2,40}\Z|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|"
+    r"this|var|local|"
     r"secrets)\.[A-Za-z_]|secretkeyref|valuefrom",
     re.IGNORECASE,
 )
@@ -74,9 +80,11 @@ _IDENTIFIER: Final = re.compile(
 )
 #: Words of programs that hold a digit.
 _TECHNICAL: Final = re.compile(
-    r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12|ed25519|"
+    r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12(?!\d)|"
+    r"ed25519|"
     r"aes\d|"
-    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|s3|ec2|h264|mp[34]|win32|x86|x64|"
+    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|(?:(?-i:(?<![A-Za-z])s3|S3)|ec2|"
+    r"mp[34])(?!\d)|h264|win32|x86|x64|"
     r"amd64|arm64|"
     r"rfc\d|iso\d|latin1|log4j|web3|vue\d|py\d|step\d|test\d|option\d|value\d|example\d|param\d|"
     r"arg\d|str\d",
@@ -93,6 +101,16 @@ _A_NAME: Final = re.compile(
     r"secret|credentials?|"
     r"api_?key|key|user(?:name)?|login|email|salt|hash)s?"
 )
+#: `walnut.harbor38`: words and a number, as people choose a password; no member's name ends so.
+_DOTTED_WORDS: Final = re.compile(
+    r"(?P<first>[^\W\d_]{3,})(?:\.[^\W\d_]{3,}){0,3}\.(?P<last>[^\W\d_]{3,})\d{2,4}[!#$%&*?]?"
+)
+_OBJECTS: Final = frozenset(
+    ["self", "this", "user", "form", "data", "config", "settings", "request", "req", "res", "body",
+     "event", "args", "params", "props", "state", "env", "process", "options", "opts", "ctx",
+     "context", "model", "values", "input", "fields", "row", "record", "item", "obj", "test",
+     "www", "auth", "account", "credentials", "creds", "cfg", "conf", "var", "local", "module"]
+)  # fmt: skip
 #: What joins the words of a name.
 _SIGNS: Final = re.compile(r"[_.\-: ]+")
 #: Signs that only patterns for other texts hold together.
@@ -157,8 +175,8 @@ class Judge:
             return False
         if _PUBLISHABLE.match(value) or is_pattern(value):
             return False
-        if not is_secret_name(name):
-            return is_generated(value)  # one of `CAPITAL_NAME`
+        if not is_secret_name(name):  # one of `CAPITAL_NAME`, or of a session
+            return is_generated(value) and (not opens_session(name) or _holds_run(value))
         password = PASSWORD.search(name) is not None
         if quoted and _CHOSEN_NAME.search(name) and _is_chosen_secret(value):
             return not is_expression(value)
@@ -173,6 +191,8 @@ class Judge:
         random = is_random if password and not strict else is_long_random
         if strict and _MEMBER.fullmatch(value) and not is_random(value):
             return False
+        if password and is_dotted_words(value):
+            return True
         if is_code(value) and not random(value):
             return False
         if _WORDS.match(value) and (
@@ -333,6 +353,17 @@ def dense(value: str) -> bool:
     )
 
 
+def is_dotted_words(value: str) -> bool:
+    """`walnut.harbor38`, where a password is expected; not `form.password12`, `hash.sha256`."""
+    match = _DOTTED_WORDS.fullmatch(value)
+    return (
+        match is not None
+        and match["first"].lower() not in _OBJECTS
+        and not is_secret_name(match["last"])
+        and not is_technical(value)
+    )
+
+
 def _is_camel_case(value: str) -> bool:
     """`apiKeyFromAuthStorage`: short words joined by capitals."""
     spoken = sum(len(p) for p in _PIECES.findall(value) if len(p) >= 3 and not _UNSPOKEN.search(p))
@@ -388,11 +419,26 @@ def is_generated(value: str) -> bool:
     return len(value) >= _GENERATED and dense(value) and _TOKEN_LIKE.fullmatch(value) is not None
 
 
+def _holds_run(value: str) -> bool:
+    """Letters and digits without a sign between: no UUID, no date, no list of words, no cookie
+    with its name."""
+    return _COOKIE.match(value) is None and any(
+        sum(c.isdigit() for c in run.group()) >= 2 and not run.group().isdigit()
+        for run in _RUN.finditer(value)
+    )
+
+
+_COOKIE: Final = re.compile(r"[\w.%\-]{1,64}=[^=]")
+_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{_GENERATED},}}")
+
+
 def is_chosen(value: str, *, surely: bool = False) -> bool:
     """A password as people choose them: letters with digits or signs; `surely` asks for more, as
     between the words of a sentence."""
     if not _CHOSEN_LEAST <= len(value) <= SPOKEN_MAX or " " in value or "://" in value:
         return False
+    if is_dotted_words(value):
+        return not surely
     if value[0] in "([{<$/" or CODE.match(value) or not any(c.isalpha() for c in value):
         return False
     digits = any(c.isdigit() for c in value)
