@@ -170,7 +170,7 @@ def _decide(
             ErrorKind.NOT_FOUND,
             family,
             "The role in the path is not valid: after /agent/ the gateway expects 1 to 64 letters, "
-            "digits, dots, underscores or hyphens. Correct the base URL of the client.",
+            "digits, dots, underscores or hyphens, and no key. Correct the base URL of the client.",
         )
     trick = _path_trick(rest)
     if trick:
@@ -432,13 +432,20 @@ def _path_trick(path: str) -> str:
     return ""
 
 
+#: How keys begin that somebody may paste into a base URL.
+_KEY: Final = re.compile(
+    r"(?:sk-|gh[opsur]_|github_pat_|glpat-|hf_|AKIA|ASIA|AIza|xox[abp]-)[A-Za-z0-9_-]{16,}"
+)
+
+
 def _split_role(path: str) -> tuple[str | None, str]:
     """Return role (empty without a prefix, None if it is not valid) and the rest of the path."""
     if path != "/agent" and not path.startswith("/agent/"):
         return "", path
     role, _, rest = path[len("/agent/") :].partition("/")
-    # A role of dots alone would be a dot segment to every other program on the way.
-    valid = is_path_safe_role(role) and role.strip(".") != ""
+    # A role of dots alone would be a dot segment to every other program on the way. A key that was
+    # put in the role's place would be in every record and metric.
+    valid = is_path_safe_role(role) and role.strip(".") != "" and not _KEY.match(role)
     return (role, f"/{rest}") if valid else (None, "")
 
 

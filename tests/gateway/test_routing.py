@@ -80,6 +80,8 @@ def test_connectivity_probes_are_answered_here(method: str, path: str, role: str
         "/agent/./v1/messages",
         "/agent/.../v1/messages",
         "/agent/jane@example.com/v1/messages",
+        "/agent/" + "ghp_" + "jane" * 9 + "/v1/messages",
+        "/agent/" + "sk-ant-" + "jane" * 9 + "/v1/messages",
     ],
 )
 def test_a_bad_role_is_not_found_and_says_what_a_role_is(path: str) -> None:
