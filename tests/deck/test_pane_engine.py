@@ -153,6 +153,15 @@ def test_the_alternate_screen_has_no_history_and_gives_the_primary_one_back(
     assert (screen.alternate, screen.rows()[0]) == (False, "shell$")
 
 
+def test_a_visit_to_the_alternate_screen_counts_no_lines(make: Callable[..., Engine]) -> None:
+    screen = make(lines=3)
+    screen.feed(b"a\r\nb\r\nc\r\nd\r\ne")
+    assert screen.history.pushed == 2
+    for part in (b"\x1b[?1049h", b"x\r\n" * 20, b"\x1b[?1049l", b"\r\nf"):
+        screen.feed(part)
+    assert (screen.history.pushed, len(screen.history)) == (3, 3)
+
+
 # -- answers ------------------------------------------------------------------------------------
 
 QUESTIONS = [

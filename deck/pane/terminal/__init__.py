@@ -2,6 +2,6 @@
 
 Pure: no I/O, no clock, no loop. `engine` says what the deck needs of a terminal and makes one;
 `screen` is the engine on pyte, put together from `tokenizer`, `grid`, `writing`, `movement`,
-`editing`, `modes`, `queries`, `strings`, `reflow` and `snapshot`; `ghostty` adapts libghostty-vt.
-Both share `cells`, `widths`, `rendition`, `history`, `replies` and `reports`.
+`editing`, `modes`, `queries`, `strings`, `reflow` and `snapshot`; `ghostty`, with `ghostty_cells`,
+adapts libghostty-vt. Both share `cells`, `widths`, `history`, `replies` and `reports`.
 """
