@@ -155,7 +155,7 @@ def command_line(role: Role, around: Surroundings) -> list[str]:
     """
     program = find_program(role, around.environ)
     adapter, seat = adapter_for(role.command), seating(role, around)
-    line = [program, *adapter.options, *argv(role)[1:]]
+    line = [program, *adapter.options(seat), *argv(role)[1:]]
     if seat.url is not None:
         line += adapter.arguments(seat)
     return line

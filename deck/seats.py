@@ -24,6 +24,7 @@ from deck.config import Role
 from deck.desk import Desk
 from deck.homes import equip
 from deck.journal import JournalFailed
+from deck.pane.hooks import HookFile
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import ExitStatus, PaneError
 from deck.pane.status import PaneState, Status
@@ -168,6 +169,9 @@ class Seat:
             chrome_markers=self.role.chrome_markers,
             engine=EngineKind(self.desk.config.ui.engine),
             marks=adapter.marks,
+            hooks=HookFile(seat.home / adapter.hook_file, adapter.hook)
+            if adapter.hook_file
+            else None,
         )
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)

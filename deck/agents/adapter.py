@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from deck.pane.status import NO_MARKS, Marks
+from deck.pane.status import NO_MARKS, Marks, Signal
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -45,6 +45,11 @@ def nothing(seating: Seating) -> Mapping[str, str]:
     return NOTHING
 
 
+def no_meaning(line: str) -> Signal | None:
+    """Return what a line of a program without hooks tells."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """One agent program.
@@ -52,6 +57,8 @@ class Adapter:
     - `measured`: the versions all of this was seen with (contracts/clients.md); another version
       still runs, by the rules for any program once its own marks have failed to show.
     - `options`: arguments a seat in a team needs in any case, before the role's own.
+    - `hook_file`: the file below the role's home that its hooks append to; `hook`: what a line of
+      it means.
     - `url_env`: variables the program reads for its base URL, each with what follows the role's
       URL there; `quiet`: settings that stop traffic which ignores the base URL; `routing`: further
       variables; `arguments`: what routing needs on the command line, after the role's own. These
@@ -68,7 +75,9 @@ class Adapter:
 
     name: str
     measured: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    options: Callable[[Seating], tuple[str, ...]] = no_arguments
+    hook_file: str = ""
+    hook: Callable[[str], Signal | None] = no_meaning
     url_env: Mapping[str, str] = field(default_factory=dict)
     quiet: Mapping[str, str] = field(default_factory=dict)
     routing: Callable[[Seating], Mapping[str, str]] = nothing

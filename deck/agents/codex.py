@@ -50,7 +50,7 @@ def _first_run(seating: Seating) -> Mapping[str, str]:
 ADAPTER = Adapter(
     name="codex",
     measured=("0.171.0",),
-    options=("--no-daemon", "-c", "allow_login_shell=false"),
+    options=lambda _: ("--no-daemon", "-c", "allow_login_shell=false"),
     arguments=_arguments,
     home_env={"CODEX_HOME": ".codex"},
     first_run=_first_run,

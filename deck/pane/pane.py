@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deck.pane.hooks import HookFile
 from deck.pane.process import ExitStatus, PaneError, PaneProcess, PaneStartError, StopProof
 from deck.pane.status import (
     DEFAULT_CHROME,
@@ -26,6 +27,7 @@ from deck.pane.status import (
     Evidence,
     Marks,
     PaneState,
+    Signal,
     Source,
     Status,
     classify,
@@ -82,6 +84,7 @@ class PaneSpec:
     history: int = 10_000
     engine: EngineKind = EngineKind.PYTE
     marks: Marks = NO_MARKS
+    hooks: HookFile | None = None
     log_path: Path | None = None
 
 
@@ -377,6 +380,7 @@ class Pane:
         self._seen_title = ""
         self._seen_signal = 0
         self._facts = 0
+        self._hook: Signal | None = None
         self._sync_since: float | None = None
 
     def _call(self, function: Callable[..., None] | None, *args: object) -> None:
@@ -441,6 +445,12 @@ class Pane:
             self._log.flush()
             self._log_due = self._clock() + LOG_FLUSH_SECONDS
 
+    def _hear_hooks(self) -> None:
+        """Take what the agent's hooks have said since the last look."""
+        for signal in self.spec.hooks.news() if self.spec.hooks is not None else ():
+            self._hook = signal
+            self._facts += signal.state == "working"
+
     def _look(self) -> None:
         """Take a new picture of the screen if something was written and no update is half done."""
         if self._mid_update() or not self._dirty:
@@ -473,6 +483,7 @@ class Pane:
     def _judge(self) -> None:
         """Classify anew and tell the listener if the state or its question changed."""
         self._look()
+        self._hear_hooks()
         now = self._clock()
         evidence = Evidence(
             exit=str(self.exit_status) if self.exit_status is not None else None,
@@ -487,6 +498,7 @@ class Pane:
             ),
             input_prompts=self.spec.input_prompts,
             marks=self.spec.marks,
+            hook=self._hook,
         )
         fresh = classify(evidence, now)
         old = self._status

@@ -1,7 +1,8 @@
 """What state an agent is in, from what can be known about it. Pure: evidence in, status out.
 
 The order is a law: the process first (exited, paused), then what the agent says of itself (OSC
-7501), then its window title, then the text on its screen, and last whether the screen moves at all.
+7501, then its hooks), then its window title, then the text on its screen, and last whether the
+screen moves at all. A hook is not told of every end of a turn, so a later title contradicts it.
 A screen that shows an open dialog is never called idle, whatever else was said: a line typed there
 would answer it. The evidence a state was chosen on is kept with it. Called by `pane`.
 """
@@ -75,6 +76,7 @@ class Source(StrEnum):
 
     PROCESS = "process"
     SIGNAL = "signal"
+    HOOK = "hook"
     TITLE = "title"
     SCREEN = "screen"
     ACTIVITY = "activity"
@@ -82,7 +84,7 @@ class Source(StrEnum):
     @property
     def is_fact(self) -> bool:
         """Whether the agent or the kernel said so, rather than a look at its screen."""
-        return self in (Source.PROCESS, Source.SIGNAL, Source.TITLE)
+        return self in (Source.PROCESS, Source.SIGNAL, Source.HOOK, Source.TITLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Evidence:
     booted: bool
     input_prompts: Sequence[str] = ()
     marks: Marks = NO_MARKS
+    hook: Signal | None = None
 
 
 class BootClock:
@@ -311,7 +314,7 @@ def classify(e: Evidence, now: float) -> Status:
     """The state of a pane. `now` becomes `since`; the caller keeps an older equal one."""
 
     def status(state: PaneState, source: Source, evidence: str, question: str = "") -> Status:
-        return Status(state, source, evidence, question, now)
+        return Status(state, source, plain(evidence), plain(question), now)
 
     if e.exit is not None:
         return status(PaneState.EXITED, Source.PROCESS, e.exit)
@@ -329,19 +332,36 @@ def classify(e: Evidence, now: float) -> Status:
     if _TITLE_BLOCKED.search(e.title) and said not in ("working", "idle", "done"):
         question = dialog.question if dialog else plain(e.title)
         return status(PaneState.BLOCKED, Source.TITLE, plain(e.title), question)
+    if dialog is not None and e.hook is not None and e.hook.state == "blocked":
+        return status(PaneState.BLOCKED, Source.HOOK, e.hook.message, dialog.question)
     if dialog is not None and (dialog.strong or not said):
         return status(PaneState.BLOCKED, Source.SCREEN, dialog.marker, dialog.question)
     if not e.booted:
         return status(PaneState.BOOTING, Source.ACTIVITY, "does not take input yet")
+    return _by_word(e, now) or _by_screen(e, now)
+
+
+def _by_word(e: Evidence, now: float) -> Status | None:
+    """What a started agent without a question says of itself, None when it says nothing."""
+
+    def status(state: PaneState, source: Source, evidence: str) -> Status:
+        return Status(state, source, plain(evidence), "", now)
+
+    said = e.signal.state if e.signal is not None else ""
     if said == "working":
         return _busy(e, status(PaneState.WORKING, Source.SIGNAL, "OSC 7501 working"))
     if said in ("idle", "done", "error"):
         return status(PaneState.IDLE, Source.SIGNAL, f"OSC 7501 {said}")
-    if _TITLE_WORKING.search(e.title):
-        return _busy(e, status(PaneState.WORKING, Source.TITLE, plain(e.title)))
-    if _TITLE_IDLE.search(e.title):
-        return status(PaneState.IDLE, Source.TITLE, plain(e.title))
-    return _by_screen(e, now)
+    hook = e.hook.state if e.hook is not None else ""
+    title_works, title_rests = _TITLE_WORKING.search(e.title), _TITLE_IDLE.search(e.title)
+    if hook == "idle" and not title_works:
+        return status(PaneState.IDLE, Source.HOOK, "its hook says idle")
+    # An interrupted turn ends without a word from the hooks.
+    if hook == "working" and not title_rests and e.quiet < SILENT_SECONDS:
+        return status(PaneState.WORKING, Source.HOOK, "its hook says working")
+    if title_works:
+        return _busy(e, status(PaneState.WORKING, Source.TITLE, e.title))
+    return status(PaneState.IDLE, Source.TITLE, e.title) if title_rests else None
 
 
 def _by_screen(e: Evidence, now: float) -> Status:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from deck.agents.shell import NAMES
 from deck.config import Home, Role, SphragisConfig
 from deck.gateway import Gateway
 from deck.homes import HomeError, equip, role_home
+from deck.pane.hooks import HookFile
 from deck.roster import Credential, Surroundings, command_line, environment, seating
 from deck.wall.places import Places
 
@@ -94,10 +97,12 @@ def test_a_role_of_an_existing_team_keeps_the_users_home_and_its_arguments(tmp_p
         role, place = Role("coder", command, args=("--flag", "x")), around(tmp_path, on=False)
         equip(adapter_for(command), seating(role, place), place.environ)
         line, env = given_to(role, place)
-        assert line[1:] == ["--flag", "x"]
+        assert line[-2:] == ["--flag", "x"]
+        assert line[1:-2] == list(adapter_for(command).options(seating(role, place)))
         moved = {name for name in env if name.endswith(("_HOME", "_DIR"))} - {"XDG_STATE_HOME"}
         assert not moved
-    assert not (tmp_path / "state").exists()
+    written = {path.name for path in (tmp_path / "state").rglob("*") if path.is_file()}
+    assert written == {"claude-hooks.json", "claude-said"}
 
 
 def test_codex_with_a_home_of_its_own_needs_no_sign_in_and_no_shared_server(tmp_path: Path) -> None:
@@ -165,6 +170,45 @@ def test_claude_is_told_of_trust_theme_and_key_in_its_own_home(tmp_path: Path) -
     assert settings["projects"][str(place.directory)]["hasTrustDialogAccepted"] is True
     assert settings["customApiKeyResponses"]["approved"] == ["abcdefghijklmnopqrst"]
     assert "sk-ant" not in text
+
+
+@pytest.mark.parametrize("own", [["--settings", "x"], ["--settings=x"], ["-p"], ["--bare"]])
+def test_claude_gets_no_hooks_where_the_user_gives_settings(tmp_path: Path, own: list[str]) -> None:
+    line = command_line(Role("coder", "claude", args=tuple(own)), around(tmp_path))
+    assert line[1:] == own
+
+
+def test_the_hooks_of_claude_say_what_happens_in_the_roles_own_file(tmp_path: Path) -> None:
+    role, place = Role("it's", "claude"), around(tmp_path)
+    seat, adapter = seating(role, place), adapter_for("claude")
+    equip(adapter, seat, place.environ)
+    line = command_line(role, place)
+    hooks = json.loads(Path(line[line.index("--settings") + 1]).read_text())["hooks"]
+    said = HookFile(seat.home / adapter.hook_file, adapter.hook)
+    assert said.news() == []
+    note = {"message": 'Claude needs your permission to use "Bash"', "x": "y\n" * 9000}
+    events = (("UserPromptSubmit", {}), ("Notification", note), ("Notification", {}), ("Stop", {}))
+    for event, told in events:
+        command = hooks[event][0]["hooks"][0]["command"]
+        done = subprocess.run(
+            ["sh", "-c", command], input=json.dumps(told).encode(), capture_output=True, check=True
+        )
+        assert done.stdout + done.stderr == b""
+    assert [signal.state for signal in said.news()] == ["working", "blocked", "idle"]
+    assert said.news() == []
+    assert len((seat.home / adapter.hook_file).read_bytes()) < 5000
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_in_the_file_of_the_hooks_are_read_without_harm(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "said"
+        file.write_bytes(data + b"\nprompt\n")
+        hooks = HookFile(file, adapter_for("claude").hook)
+        assert hooks.news()[-1].state == "working"
+        file.unlink()
+        file.symlink_to("/etc/passwd")
+        assert hooks.news() == []
 
 
 def test_a_home_that_was_replaced_by_a_link_is_refused(tmp_path: Path) -> None:

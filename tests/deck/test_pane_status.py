@@ -34,9 +34,10 @@ def evidence(
     exit: str | None = None,
     prompts: tuple[str, ...] = (),
     marks: Marks = Marks(),  # noqa: B008 - a frozen value
+    hook: Signal | None = None,
 ) -> Evidence:
     place = cursor if cursor is not None else (max(0, len(rows) - 1), len(rows[-1]) if rows else 0)
-    return Evidence(exit, paused, signal, title, rows, place, quiet, booted, prompts, marks)
+    return Evidence(exit, paused, signal, title, rows, place, quiet, booted, prompts, marks, hook)
 
 
 def state(e: Evidence) -> PaneState:
@@ -140,6 +141,42 @@ def test_the_agents_own_signal_beats_title_and_screen() -> None:
     blocked = Signal("blocked", "permission", "codex", "approve Bash: touch x")
     status = classify(evidence("x", signal=blocked), 0)
     assert (status.state, status.question) == (PaneState.BLOCKED, "approve Bash: touch x")
+
+
+def test_hooks_come_after_the_agents_signal_and_before_the_screen() -> None:
+    working, idle = Signal("working"), Signal("idle")
+    assert classify(evidence("x", hook=working, quiet=5), 0).source is Source.HOOK
+    assert state(evidence("x", hook=working, quiet=5)) is PaneState.WORKING
+    assert state(evidence("moves", hook=idle, quiet=0)) is PaneState.IDLE
+    assert state(evidence("x", hook=working, signal=idle)) is PaneState.IDLE
+    assert state(evidence("x", hook=idle, booted=False)) is PaneState.BOOTING
+
+
+def test_a_hook_that_never_heard_the_end_of_a_turn_does_not_pin_the_state() -> None:
+    working = Signal("working")
+    assert state(evidence("x", hook=working, quiet=5, title="✳ Claude Code")) is PaneState.IDLE
+    assert state(evidence("x", hook=working, quiet=31)) is PaneState.IDLE
+    assert state(evidence("x", hook=Signal("idle"), title="◐ Claude", quiet=1)) is PaneState.WORKING
+
+
+def test_a_hook_that_says_blocked_counts_while_the_question_is_there() -> None:
+    asks = Signal("blocked", message="Claude needs your permission to use Bash")
+    status = classify(evidence(*CLAUDE_DIALOG, hook=asks), 0)
+    assert (status.state, status.source) == (PaneState.BLOCKED, Source.HOOK)
+    assert status.question == "Do you want to proceed?"
+    assert state(evidence("> ", hook=asks)) is PaneState.IDLE
+
+
+@given(st.text(), st.text(), st.sampled_from(["blocked", "working", "idle", "odd"]))
+def test_what_an_agent_says_is_shown_as_one_bounded_line(kind: str, text: str, said: str) -> None:
+    for e in (
+        evidence("x", signal=Signal(said, kind, "app", text * 50), title=text),
+        evidence(*CLAUDE_DIALOG, hook=Signal(said, kind, "app", text * 50)),
+    ):
+        status = classify(e, 0)
+        for shown in (status.evidence, status.question):
+            assert len(shown) <= 240
+            assert all(c.isprintable() for c in shown)
 
 
 def test_an_open_dialog_with_options_is_blocked_whatever_the_agent_said_before() -> None:
