@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import test_e2e_team_codex as codex_team
 from wall_tools import real_bwrap
 
 from deck.demo import world as worlds
@@ -140,3 +141,39 @@ def test_claude_code_works_and_reports_behind_the_wall(claude: Path, world: Worl
     assert sightings(world.record.read_bytes(), world.canaries) == []
     assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
     assert named(board(world)["usage"], "role", "coder")["in"] > 0
+
+
+def test_codex_works_and_reports_behind_the_wall(
+    codex: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = codex_team.Provider(codex_team.answer)
+    made.start()
+    walled = codex_team.TEAM.replace('name = "coder"', 'name = "coder"\nwall = true')
+    # Its settings are in the user's home, which it does not see.
+    walled = walled.replace('["-s",', '["-m", "gpt-test", "-s",')
+    monkeypatch.setattr(codex_team, "TEAM", walled)
+    world.env["CODEX_API_KEY"] = KEY
+    (world.repo / "reach.py").write_text(REACH)
+    try:
+        codex_team.start_team(world, codex, made)
+        with socket.create_server(("127.0.0.1", 0)) as outside:
+            port = outside.getsockname()[1]
+            work = "\n".join(
+                f"@tool exec_command {json.dumps({'cmd': command})}"
+                for command in (
+                    f"python3 reach.py {port}",
+                    "choragos work-done --id T1 --task 'T1: tried'",
+                )
+            )
+            world.must("choragos", "delegate", "--to", "coder", "--task", work)
+            world.wait(
+                lambda: codex_team.task_state(world, "T1") == "reported",
+                "T1 to be reported from behind the wall",
+                60,
+            )
+    finally:
+        made.stop()
+    assert (world.repo / "reach.txt").read_text() == "ConnectionRefusedError"
+    # Its own login in the user's home was neither needed nor seen.
+    own = next(Path(world.env["HOME"]).glob(".local/state/choragos/homes/*/coder-*/.codex"))
+    assert not (own / "auth.json").exists()
