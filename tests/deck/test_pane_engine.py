@@ -283,26 +283,27 @@ def test_a_team_may_ask_for_ghostty() -> None:
     assert not isinstance(make_engine(EngineKind.GHOSTTY, 10, 2, 5), Screen)
 
 
-def test_an_engine_that_is_not_installed_is_a_warning_and_pyte(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(None, "pip install 'choragos[ghostty]'"), ("somewhere", "does not load on this machine")],
+)
+def test_an_engine_that_cannot_be_had_is_a_warning_and_pyte(
+    monkeypatch: pytest.MonkeyPatch, found: str | None, words: str
 ) -> None:
-    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "deck.pane.terminal.ghostty", None)
+    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda _: found)
     config = parse_config((ROLE + '[ui]\nengine = "ghostty"\n').encode(), Path("x.toml"))
     assert config.ui.engine is EngineSetting.PYTE
     assert len(config.warnings) == 1
-    assert "pip install 'choragos[ghostty]'" in config.warnings[0]
+    assert words in config.warnings[0]
     assert missing(EngineKind.PYTE) == ""
+    assert isinstance(make_engine(EngineKind.GHOSTTY, 10, 2, 5), Screen)
 
 
 def test_an_unknown_engine_is_a_warning_and_pyte() -> None:
     config = parse_config((ROLE + '[ui]\nengine = "vt52"\n').encode(), Path("x.toml"))
     assert config.ui.engine is EngineSetting.PYTE
     assert '"pyte" or "ghostty"' in config.warnings[0]
-
-
-def test_a_library_that_does_not_load_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "deck.pane.terminal.ghostty", None)
-    assert isinstance(make_engine(EngineKind.GHOSTTY, 10, 2, 5), Screen)
 
 
 # -- on a real terminal -------------------------------------------------------------------------

@@ -107,14 +107,28 @@ class Engine(Protocol):
     def notifications(self) -> deque[str]: ...
 
 
+EngineMaker = Callable[[int, int, int, Callable[[bytes], None] | None], Engine]
+
+
+def _ghostty() -> EngineMaker | None:
+    """The adapter of libghostty-vt, or None where it does not load (a wrong version included)."""
+    try:
+        from deck.pane.terminal.ghostty import GhosttyScreen
+    except (ImportError, OSError, AttributeError):
+        return None
+    return GhosttyScreen
+
+
 def missing(kind: EngineKind) -> str:
     """The rest of a sentence about an engine that cannot be had here; empty if it can."""
-    if kind is EngineKind.GHOSTTY and importlib.util.find_spec("pyghostty") is None:
+    if kind is EngineKind.PYTE or _ghostty() is not None:
+        return ""
+    if importlib.util.find_spec("pyghostty") is None:
         return (
             'is "ghostty", which is not installed; using "pyte" '
             "(to have it: pip install 'choragos[ghostty]')"
         )
-    return ""
+    return 'is "ghostty", whose library does not load on this machine; using "pyte"'
 
 
 def make_engine(
@@ -125,11 +139,5 @@ def make_engine(
     on_reply: Callable[[bytes], None] | None = None,
 ) -> Engine:
     """A fresh terminal. One that is not installed or does not load is replaced by pyte's."""
-    if kind is EngineKind.GHOSTTY:
-        try:
-            from deck.pane.terminal.ghostty import GhosttyScreen
-        except (ImportError, OSError):
-            pass
-        else:
-            return GhosttyScreen(columns, lines, history, on_reply)
-    return Screen(columns, lines, history, on_reply)
+    made = _ghostty() if kind is EngineKind.GHOSTTY else None
+    return (made or Screen)(columns, lines, history, on_reply)
