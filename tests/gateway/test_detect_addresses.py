@@ -27,6 +27,12 @@ FOUND = [
     ("ADDRESS", "«Kalverstraat 92, 1012 PH Amsterdam»"),
     ("ADDRESS", "«ul. Marszałkowska 10/12, 00-590 Warszawa»"),
     ("ADDRESS", "«al. Jerozolimskie 65, 00-697 Warszawa»"),
+    ("ADDRESS", "«Viale Mazzini, 56/A, 20142 Milano MI»"),
+    ("ADDRESS", "przy «al. Kościuszki 30 m. 2, 00-170 Warszawa»"),
+    ("ADDRESS", "woonachtig te «Dorpslaan 46-II, 3856RN Haarlem»"),
+    ("ADDRESS", "Office: «7-43-7 Azabudai, Shibuya-ku, Tokyo 150-0021»"),
+    ("ADDRESS", "at «Kitahama 3-chome 12-4, Chuo-ku, Osaka 541-0033»"),
+    ("ADDRESS", "to «Room 1201, 5-34-5 Roppongi, Minato-ku, Tokyo 106-0010, Japan»"),
     ("ADDRESS", "«Drottninggatan 71, 111 36 Stockholm»"),
     ("ADDRESS", "«Nørrebrogade 44, 2200 København N»"),
     ("ADDRESS", "«Karl Johans gate 22, 0159 Oslo»"),
@@ -55,6 +61,7 @@ FOUND = [
 ]
 
 LEFT_ALONE = [
+    "set the -ku flag, version 1-2-3 Foo, bar-shi",
     "12 Points",
     "There are 3 Ways to do it",
     "5 Keys and 2 Locks",

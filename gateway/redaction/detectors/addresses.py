@@ -33,6 +33,7 @@ class _Sort(Enum):
     BOX = 6  # `P.O. Box 12`
     PHRASE = 7  # `lives at Sludevej 13`
     CORNER = 8  # `the corner of Dunajska 5 and Mill Road`
+    WARD = 9  # `6-42-6 Dogenzaka, Shibuya-ku, Tokyo 150-0039`
 
 
 _LAST: Final = words(
@@ -116,6 +117,7 @@ for _sort, _before, _list, _behind in (
     (_Sort.BOX, "", _BOX, ""),
     (_Sort.PHRASE, "", _PHRASE, ""),
     (_Sort.CORNER, "", ["corner of"], ""),
+    (_Sort.WARD, "", ["-ku", "-shi", "-gun", "-chome", "-chōme", " chome"], ""),
 ):
     for _word in _list:
         _sorts = _WORDS.setdefault(_before + _word + _behind, [])
@@ -124,8 +126,8 @@ for _sort, _before, _list, _behind in (
 
 # ---- pieces ------------------------------------------------------------------------------------
 _NUM: Final = (
-    r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.\w))?"
-    r"(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w))?"
+    r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.[ ]?\w))?"
+    r"(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w)|[-/](?:[A-Za-z]|I{1,3}|I?V|hs|huis)(?!\w))?"
 )
 #: A word of a name: with a capital, a number (`42nd`), or a small word between others.
 _NAME: Final = rf"(?:{UP}[\w'’.\-]{{0,24}}|\d{{1,4}}(?:st|nd|rd|th|\.)?)"
@@ -276,7 +278,7 @@ class AddressRule(Rule):
         text, folded = source.text, source.folded
         if not _ANY_DIGIT.search(text):
             return
-        done = 0
+        done = barren = 0
         tails: dict[str, int] = {}
         for index, at, to in self._search.find_matches_as_indexes(folded, overlapping=True):
             if to < done:
@@ -287,10 +289,15 @@ class AddressRule(Rule):
             if folded[end : end + 1].isalpha() and text[end - 1] not in "./":
                 continue
             for sort in _WORDS[word]:
+                if start < barren and sort is _Sort.WARD:
+                    continue
                 found = _FINDERS[sort](text, start, end, done)
                 if found is None:
                     continue
                 first, last = found
+                if first == last:
+                    barren = last
+                    continue
                 last = _with_tail_once(text, last, tails)
                 first = _with_place_before(text, first, done)
                 done = last
@@ -914,6 +921,63 @@ def _corner(text: str, start: int, end: int, done: int) -> Found:
     return (the.start() if the is not None else start), rest.end()
 
 
+#: A part of a Japanese address as it is written in Latin letters, from its block to its country.
+_JAPANESE: Final = (
+    r"(?:〒?\d{1,4}(?:-\d{1,4}){0,3}(?:-(?:chome|chōme|banchi|ban|go|gō))?(?:[ ]chome)?(?!\w)"
+    rf"|{UP}[^\W\d_]{{1,20}}(?:-[^\W\d_]{{2,6}})?(?!\w)|\#\d{{1,5}})"
+)
+_PART_OF_JAPANESE: Final = re.compile(_JAPANESE)
+_BEHIND_WARD: Final = re.compile(rf"(?:(?:,[ ]?|[ ]){_JAPANESE}){{0,8}}")
+_BLOCK: Final = re.compile(
+    r"(?:(?<!\w)(?:Room|Rm|Apt|Unit|Suite)\.?[ ])?\d{1,4}(?:-\d{1,4}|-?[ ]?ch[oō]me|[ ]?F,)"
+    rf"|{UP}[^\W\d_]{{1,20}}[ ]\d{{1,3}}(?:-\d{{1,3}}|-?[ ]?ch[oō]me)"
+    r"|(?<!\w)(?:Room|Rm|Apt|Unit|Suite)\.?[ ]\d{1,4}"
+)
+_WARD_REACH: Final = 90
+
+
+def _ward(text: str, start: int, end: int, done: int) -> Found:
+    """From the first block, or the room, to the last part."""
+    if text.find(",", max(done, start - _WARD_REACH), end + _WARD_REACH) < 0:
+        return None
+    floor = _line_floor(text, start, done, _WARD_REACH)
+    first = _japanese_before(text, floor, start)
+    if text[start] == "-":  # the ward's name before it
+        word = _word_start(text, first, start)
+        if word == start or not text[word].isupper():
+            return None
+    behind = _BEHIND_WARD.match(text, end, end + _WARD_REACH)
+    last = end if behind is None else behind.end()
+    if "," not in text[first:last]:
+        return None
+    block = _BLOCK.search(text, first, last)
+    if block is None:
+        return last, last  # the other wards of this stretch need not be looked at
+    return block.start() if block.start() < start else first, last
+
+
+def _word_start(text: str, floor: int, end: int) -> int:
+    return max(floor, text.rfind(" ", floor, end) + 1)
+
+
+def _japanese_before(text: str, floor: int, end: int) -> int:
+    """Where the parts before `end` begin, all of them such as a Japanese address has."""
+    first = end
+    at = end
+    for _ in range(_PARTS_MOST):
+        start = _word_start(text, floor, at)
+        if _PART_OF_JAPANESE.fullmatch(text, start, at - (text[at - 1 : at] == ",")) is None:
+            break
+        first = start
+        at = start - 1
+        if at <= floor:
+            break
+    return first
+
+
+_PARTS_MOST: Final = 8
+
+
 _FINDERS: Final = {
     _Sort.LAST: _last,
     _Sort.SELDOM_LAST: _seldom_last,
@@ -923,4 +987,5 @@ _FINDERS: Final = {
     _Sort.BOX: _box,
     _Sort.PHRASE: _phrase,
     _Sort.CORNER: _corner,
+    _Sort.WARD: _ward,
 }

@@ -19,8 +19,8 @@ from gateway.redaction.detectors.base import Source, part_of
 #: Parts of names that may be followed by a secret; searched in lower case.
 HINTS: Final = (
     "pwd", "secret", "token", "credential", "authorization", "auth=", "_auth", "kennwort",
-    "sessid", "sessionid", "connect.sid", "senha", "contrasen", "wachtwoord", "haslo", "heslo", "salasana", "losenord", "adgangskode", "motdepasse",
-    "mot_de_passe", "_salt", "signature_key",
+    "sessid", "sessionid", "connect.sid", "senha", "contrasen", "wachtwoord", "haslo", "heslo",
+    "salasana", "losenord", "adgangskode", "motdepasse", "mot_de_passe", "_salt", "signature_key",
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
