@@ -15,7 +15,7 @@ from typing import Final
 
 from deck.pane.status import Signal
 from deck.pane.terminal import editing, modes, movement, queries, reflow, strings
-from deck.pane.terminal.cells import Style
+from deck.pane.terminal.cells import PLAIN, Style
 from deck.pane.terminal.grid import CURSOR_SHOWN, Grid
 from deck.pane.terminal.movement import Params
 from deck.pane.terminal.rendition import MAX_PARAMS, apply_sgr
@@ -231,6 +231,9 @@ class Screen(Grid):
         return parsed
 
     def _render(self, body: str) -> None:
+        if body in ("0m", "m") and not self.style.link:
+            self.style = self.blank = PLAIN  # half of all SGR; it would only fill the cache
+            return
         key = (self.style, body)
         style = self._styles.get(key)
         if style is None:
