@@ -26,6 +26,7 @@ from deck.config import GatewayMode, load_config
 from deck.desk import open_closed_journal
 from deck.detect import LANGUAGES, detect
 from deck.events import EventLog, parse_events
+from deck.restore import UnderWay, turn
 from deck.sessions import paths_for
 
 OK = b'{"status":"ok"}\n'
@@ -349,3 +350,36 @@ def test_without_a_session_the_closed_journal_gets_the_record(
         ("rollback-begun", "T1", "operator"),
         ("rollback-ended", "T1", "operator"),
     ]
+
+
+def test_an_interrupted_rollback_is_told_in_one_sentence_and_finished_by_one_command(
+    store: Checkpoints, place: Path
+) -> None:
+    task(store, "T1", Path("a.txt"), "x")
+    task(store, "T2", Path("b.txt"), "x")
+    plan = store.plan_rollback(store.find("T1"))
+    goal = store.repo.compose(plan.now_tree, {"a.txt": None})
+    with turn(store.repo) as held:
+        held.begin(UnderWay(plan.target.ref, "pre-rollback-T1", plan.now_tree, goal, 0))
+    store.record("pre-rollback-T1", "as a killed rollback leaves it", plan.now_tree)
+    refused = run("rollback", "T2", "--yes")
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "error: a rollback to T1 was interrupted; finish it with `choragos rollback T1`, or take "
+        "it back with `choragos rollback pre-rollback-T1`.\n",
+    )
+    finished = run("rollback", "T1", "--yes")
+    assert "note: this finishes the rollback that was interrupted." in finished.stdout
+    assert finished.stdout.endswith("undo this with `choragos rollback pre-rollback-T1`\n")
+    assert (finished.exit_code, (place / "a.txt").exists()) == (0, False)
+    assert run("rollback", "T2", "--yes").exit_code == 0
+
+
+def test_a_rollback_beside_another_is_refused_in_one_sentence(store: Checkpoints) -> None:
+    task(store, "T1", Path("a.txt"), "x")
+    with turn(store.repo):
+        result = run("rollback", "T1", "--yes")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: another rollback is under way in this working tree; try again when it has ended.\n",
+    )

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -581,77 +582,122 @@ def test_what_a_crash_left_open_ends_at_the_next_start(store: Checkpoints) -> No
 
 
 FILES = ["a", "b", "c/d", "c/e"]
-TASKS = 4
+ACTS = st.lists(
+    st.tuples(st.sampled_from(FILES), st.sampled_from(["write", "write", "delete"])),
+    min_size=1,
+    max_size=3,
+)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(
-            st.just("task"),
-            st.lists(
-                st.tuples(st.sampled_from(FILES), st.sampled_from(["write", "delete"])), max_size=3
-            ),
-        ),
+        st.tuples(st.just("task"), ACTS),
+        st.tuples(st.just("pair"), st.tuples(ACTS, ACTS, ACTS, ACTS, st.integers(0, 2))),
         st.tuples(st.just("user"), st.sampled_from([*FILES, "u"])),
-        st.tuples(st.just("undo"), st.integers(1, TASKS)),
-        st.tuples(st.just("redo"), st.integers(1, TASKS)),
+        st.tuples(st.just("undo"), st.integers(0, 2)),
+        st.tuples(st.just("undo"), st.integers(0, 2)),
+        st.tuples(st.just("redo"), st.integers(0, 2)),
     ),
-    min_size=2,
-    max_size=7,
+    min_size=4,
+    max_size=9,
 )
+Acts = list[tuple[str, str]]
 
 
-@settings(max_examples=12, deadline=None)
+class History:
+    """A workspace and a model beside it: which files each task touched."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.store = repository(top)
+        self.serial = 0
+        self.tasks = 0
+        self.undone: list[str] = []
+        self.touched: dict[str, set[str]] = {}
+
+    def begin(self, role: str) -> str:
+        self.tasks += 1
+        task = f"T{self.tasks}"
+        deliver(self.store, task, role)
+        self.touched[task] = set()
+        return task
+
+    def act(self, task: str, acts: Acts) -> None:
+        for path, action in acts:
+            self.serial += 1
+            was = contents(self.top)
+            place = self.top / path
+            if action == "delete":
+                place.unlink(missing_ok=True)
+            else:
+                place.parent.mkdir(exist_ok=True)
+                place.write_text(f"{task} {self.serial}")
+            changed = _changed(was, contents(self.top))
+            self.touched.setdefault(task, set()).update(changed)
+
+    def pair(self, first: Acts, both: Acts, other: Acts, last: Acts, undone: int) -> None:
+        """Two tasks of two roles, for a while side by side; an undo in between."""
+        one = self.begin("coder")
+        self.act(one, first)
+        two = self.begin("writer")
+        self.act(one, both)
+        self.undo(self.some_task(undone))
+        self.act(two, other)
+        end(self.store, one)
+        self.act(two, last)
+        end(self.store, two)
+
+    def some_task(self, back: int) -> str:
+        """Return one of the latest tasks, 0 being the last."""
+        return f"T{max(1, self.tasks - back)}"
+
+    def undo(self, name: str) -> None:
+        """Undo, and check that nothing changed but what the task had touched and written."""
+        task = name.removeprefix("pre-rollback-")
+        was = contents(self.top)
+        try:
+            undo(self.store, name)
+        except (RollbackConflict, CheckpointNotFound):
+            assert contents(self.top) == was
+            return
+        now = contents(self.top)
+        if was != now and name == task:
+            self.undone.append(name)
+        for path in _changed(was, now):
+            assert path in self.touched[task], (path, task)
+            # A file says who wrote it. An undo replaces only what its task wrote.
+            authors = {_author(was.get(path))} | (
+                {_author(now.get(path))} if task != name else set()
+            )
+            assert authors & {task, None}, (path, name, authors)
+
+
+@settings(max_examples=15, deadline=None)
 @given(steps=STEPS)
 def test_no_sequence_of_tasks_undos_and_redos_changes_what_others_wrote(
-    steps: list[tuple[str, object]],
+    steps: list[tuple[str, Any]],
 ) -> None:
-    """A model beside it: who wrote each file last, and what each task found before it wrote."""
     with tempfile.TemporaryDirectory() as place:
-        top = Path(place)
-        store = repository(top)
-        serial = 0
-        writer: dict[str, str] = {}
-        touched: dict[str, set[str]] = {}
+        history = History(Path(place))
         for kind, what in steps:
-            serial += 1
-            if kind == "task":
-                if len(touched) == TASKS:
-                    continue
-                task = f"T{len(touched) + 1}"
-                deliver(store, task)
-                was = contents(top)
-                assert isinstance(what, list)
-                for path, action in what:
-                    _act(top / path, action, f"{task} {serial}")
-                touched[task] = _changed(was, contents(top))
-                writer.update(dict.fromkeys(touched[task], task))
-                end(store, task)
-            elif kind == "user":
-                _act(top / str(what), "write", f"user {serial}")
-                writer[str(what)] = "user"
-            else:
-                task = f"T{what}"
-                if task not in touched:
-                    continue
-                was = contents(top)
-                try:
-                    undo(store, task if kind == "undo" else f"pre-rollback-{task}")
-                except RollbackConflict:
-                    assert contents(top) == was
-                    continue
-                except CheckpointNotFound:
-                    continue
-                changed = _changed(was, contents(top))
-                assert changed <= touched[task]
-                for path in changed:
-                    assert writer[path] == task, (path, writer[path], task)
+            match kind:
+                case "task":
+                    task = history.begin("coder")
+                    history.act(task, what)
+                    end(history.store, task)
+                case "pair":
+                    history.pair(*what)
+                case "user":
+                    history.act("user", [(what, "write")])
+                case "undo":
+                    history.undo(history.some_task(what))
+                case "redo":
+                    for task in history.undone[-1 - what :][:1]:
+                        history.undo(f"pre-rollback-{task}")
 
 
-def _act(place: Path, action: str, text: str) -> None:
-    if action == "delete":
-        place.unlink(missing_ok=True)
-    else:
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(text)
+def _author(found: object) -> str | None:
+    """Return who wrote a file, None where there is none."""
+    data = found[0] if isinstance(found, tuple) else None
+    return data.decode().split()[0] if isinstance(data, bytes) else None
 
 
 def _changed(was: dict[str, object], now: dict[str, object]) -> set[str]:
