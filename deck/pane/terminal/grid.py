@@ -145,8 +145,9 @@ class Grid(pyte.Screen):
         grid, bottom = self.grid, self.bottom
         count = min(count, bottom - top + 1)
         gone = grid[top : top + count]
-        del grid[top : top + count]
-        grid[bottom + 1 - count : bottom + 1 - count] = [self.new_row() for _ in range(count)]
+        for _ in gone:  # nearly always one
+            del grid[top]
+            grid.insert(bottom, self.new_row())
         if top > 0:
             grid[top - 1].wrapped = Wrap.NO
         return gone

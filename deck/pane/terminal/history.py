@@ -39,10 +39,10 @@ class Line(NamedTuple):
 def pack(row: Row) -> Line:
     """The row as a history line. Trailing plain blanks are dropped unless the row is wrapped."""
     wrapped = bool(row.wrapped)
-    styles = row.styles
+    chars, styles = row.chars, row.styles
     if row.wrapped is Wrap.SHORT:
-        styles = styles[: row.used()]
-    text = "".join(row.chars[: row.used()])
+        chars, styles = chars[: row.used()], styles[: row.used()]
+    text = "".join(chars) if wrapped else "".join(chars).rstrip(" ")
     if styles.count(PLAIN) == len(styles):
         return Line(text, wrapped)
     runs: list[bytes] = []
