@@ -30,9 +30,13 @@ from shared.paths import private_dir, state_dir
 _COMMON: Final = ("/tmp", "/var/tmp", "/run", "/home", "/root", "/mnt", "/media")  # noqa: S108
 #: Of a repository: settings and hooks that git obeys, also when the deck or a person runs it.
 _OBEYED_BY_GIT: Final = ("config", "config.worktree", "hooks", "info/attributes")
+_CONTENT: Final = frozenset({"objects", "refs", "logs", "hooks", "info", "worktrees"})
 #: Of the deck's own directory: what no role has a use for.
 _DECKS_OWN: Final = ("ledger", "logs", "checkpoints")
+TASKS_DIR: Final = "tasks"
 _GIT_SECONDS: Final = 10.0
+#: The kernel's limit on mounts is far away; a command line's is not.
+MAX_SUBMODULES: Final = 200
 
 #: Variables that point at what is not there, or that would lead the agent to a proxy which is not.
 _DROPPED: Final = frozenset(
@@ -125,8 +129,10 @@ def mounts(
     shown += [_wanted(entry, places) for entry in read]
     shown += [repository] if repository is not None else []
     visible = _visible(shown, hidden, places)
+    repositories = _git_directories(git)
+    _make_what_is_kept(places, repositories)
     # Each is a mount of its own, so that none can be moved away and replaced.
-    written = [project, project / briefs.STATE_DIR, *([git] if git is not None else [])]
+    written = [project, project / briefs.STATE_DIR, *repositories]
     written = [path for path in written if path.is_dir()]
     uncovered = [*visible, *written]
     secrets = [
@@ -137,7 +143,7 @@ def mounts(
     plan = [Mount(Show.EMPTY, path) for path in hidden]
     plan += [Mount(Show.READ, path) for path in visible]
     plan += [Mount(Show.WRITE, path) for path in written]
-    plan += [Mount(Show.READ, path) for path in fixed(places, git)]
+    plan += [Mount(Show.READ, path) for path in fixed(places, repositories)]
     plan += [Mount(Show.EMPTY, path) for path in secrets]
     plan += [Mount(Show.WRITE, path) for path in (places.home(role), *_given_homes(env, places))]
     plan += [Mount(Show.READ, places.door)]
@@ -150,17 +156,39 @@ def mounts(
     return tuple(plan)
 
 
-def fixed(places: Places, git: Path | None) -> list[Path]:
+def fixed(places: Places, repositories: Sequence[Path]) -> list[Path]:
     """Return what there is that the role may read but not change, though it lies in what it may
-    write: the team file, and what git would obey."""
-    found = [places.project / CONFIG_NAME]
+    write: the team file, everybody's tasks, and what git would obey."""
+    found = [places.project / CONFIG_NAME, places.project / briefs.STATE_DIR / TASKS_DIR]
     if places.team_file is not None and places.project in places.team_file.parents:
         found.append(places.team_file)
-    if git is not None:
-        found += [git / name for name in _OBEYED_BY_GIT]
+    found += [git / name for git in repositories for name in _OBEYED_BY_GIT]
     if (places.project / ".git").is_file():
         found.append(places.project / ".git")
     return [path for path in dict.fromkeys(found) if path.exists()]
+
+
+def _git_directories(git: Path | None) -> list[Path]:
+    """Return a repository's git directory and those of the submodules it holds."""
+    if git is None:
+        return []
+    modules = []
+    for directory, folders, files in os.walk(git / "modules"):
+        # Only `modules` and the parts of names lead to further repositories, never their content.
+        folders[:] = sorted(name for name in folders if name not in _CONTENT)
+        if "config" in files:
+            modules.append(Path(directory))
+    return [git, *modules[:MAX_SUBMODULES]]
+
+
+def _make_what_is_kept(places: Places, repositories: Sequence[Path]) -> None:
+    """Make the directories that only their being there keeps the role from making."""
+    for path in (
+        places.project / briefs.STATE_DIR / TASKS_DIR,
+        *(git / "hooks" for git in repositories),
+    ):
+        if path.parent.is_dir():
+            path.mkdir(mode=0o755, exist_ok=True)
 
 
 def listening_sockets() -> list[Path]:

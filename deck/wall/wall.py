@@ -136,7 +136,7 @@ class Wall:
                 self._operator,
             ],
             writable=[self._places.project, own],
-            fixed=seen.fixed(self._places, None),
+            fixed=seen.fixed(self._places, ()),
             control=self._control,
             must_answer=must_answer,
         )

@@ -91,20 +91,34 @@ def test_the_project_is_written_and_what_rules_it_is_not(here: Places) -> None:
     found = places.mounts(here, "coder", "sh", {"PATH": "/usr/bin:/bin"})
     seen = {
         name: shown(found, here.project / name)
-        for name in ("src/x", ".choragos.toml", ".choragos/tasks", ".choragos/ledger/log",
-                     ".git/config", ".git/hooks/pre-commit", ".git/objects")
+        for name in ("src/x", ".choragos.toml", ".choragos/tasks/T1.md", ".choragos/report.md",
+                     ".choragos/ledger/log", ".git/config", ".git/hooks/pre-commit", ".git/objects")
     }  # fmt: skip
     assert seen == {
         "src/x": "write",
         ".choragos.toml": "read",
-        ".choragos/tasks": "write",
+        ".choragos/tasks/T1.md": "read",
+        ".choragos/report.md": "write",
         ".choragos/ledger/log": "empty",
         ".git/config": "read",
         ".git/hooks/pre-commit": "read",
         ".git/objects": "write",
     }
+    assert (here.project / ".git" / "hooks").is_dir()
     # A directory that is a mount cannot be moved away and replaced by another.
     assert {here.project / ".git", here.project / ".choragos"} <= {m.path for m in found}
+
+
+def test_what_git_obeys_in_a_submodule_is_not_the_roles_to_change(here: Places) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=here.project, check=True)
+    module = here.project / ".git" / "modules" / "lib" / "x"
+    module.mkdir(parents=True)
+    (module / "config").touch()
+    found = places.mounts(here, "coder", "sh", {"PATH": "/usr/bin:/bin"})
+    assert shown(found, module / "config") == "read"
+    assert shown(found, module / "hooks" / "post-checkout") == "read"
+    assert shown(found, module / "index") == "write"
+    assert module in {mount.path for mount in found}
 
 
 def test_homes_keys_and_sockets_are_hidden_but_the_roles_own_home_is_not(here: Places) -> None:
