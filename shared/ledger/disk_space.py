@@ -1,9 +1,9 @@
 """Space on the disk of a log: the reserve, the low-water mark, and when there is room again.
 
 Invariant: the reserve is real space, so a log that finds its disk full can still write what
-closes its open work (outcomes, `gap`, `stop`). It is given up when the disk is low and taken
-back before the log accepts requests again. Called by `log`, by the writer thread only (the mark
-also by the head thread).
+closes its open work (outcomes, `gap`, `stop`). It is given up when there is no other room and
+taken back before the log accepts requests again. Called by `log`, by the writer thread only (the
+mark also by the head thread).
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ class Space:
     def is_roomy(self) -> bool:
         """Tell whether there is space for the reserve and for going on above the mark."""
         return self._free() >= self._low_water + ROOM_BYTES + self._missing()
+
+    def is_only_reserve(self) -> bool:
+        """Tell whether the reserve takes all the space that there is."""
+        return self._reserve > 0 and self._free() < ROOM_BYTES
 
     def make_room(self) -> None:
         """Give up the reserve if there is no room for a single record: a start owes some. Raises

@@ -37,7 +37,7 @@ from shared.ledger.heads import Heads, LeafFeed, Leaves
 from shared.ledger.keys import KeyRing
 from shared.ledger.record import OWN_TYPES, RecordType, copy_fields
 from shared.ledger.recovery import Recovered, quarantine, recover
-from shared.ledger.scribe import Limits, LogState, Scribe
+from shared.ledger.scribe import DISK_LOW, Limits, LogState, Scribe
 from shared.ledger.segment import HEAD, REPAIR, first_of, list_segments, read_lines
 from shared.ledger.storage import Disk, is_full, reason
 from shared.ledger.writer import SegmentWriter
@@ -429,7 +429,7 @@ class Ledger:
             cause = ""
             try:
                 self._publish_head()
-                cause = "disk_low" if self._space.is_low() else ""
+                cause = DISK_LOW if self._space.is_low() else ""
             except BaseException as error:
                 if not is_full(error):
                     self._scribe.refuse_more(error, HEAD)

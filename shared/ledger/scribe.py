@@ -28,6 +28,8 @@ from shared.ledger.writer import SegmentWriter
 
 #: How often an idle writer looks at the age of its segment.
 IDLE_SECONDS: Final = 60.0
+#: Why a log is LOW: little room is left. Any other cause is a write that found none.
+DISK_LOW: Final = "disk_low"
 #: What is still recorded while the disk is low: it closes what is open, says why nothing more is
 #: accepted, or makes room (a pruning is an `erase`).
 LOW_TYPES: Final = frozenset(
@@ -118,7 +120,11 @@ class Scribe:
         """Take care of the reserve and start the thread."""
         try:
             self._space.keep_reserve()
+            full = self._space.is_only_reserve()
         except NoSpace:
+            full = True
+        if full:
+            # The program has files of its own to write at a start.
             self.become_low("disk_full")
         self._thread.start()
 
@@ -337,16 +343,23 @@ class Scribe:
                 self._queue.put(Order(become_low))
 
     def become_low(self, cause: str) -> None:
-        """Refuse requests, give up the reserve, and say so in the log while there is room."""
-        self._space.give_up_reserve()
+        """Refuse requests and say so in the log. The reserve goes once there is no other room, so
+        that a disk that fills up behind the mark still leaves it for the next start."""
+        if cause != DISK_LOW:
+            self._space.give_up_reserve()
         with self._gate:
             if self.state is not LogState.OPEN:
                 return
             self.state = LogState.LOW
             self._shortage = _Shortage(cause, self._clock()[0])
         self._last_look = time.monotonic()
-        with contextlib.suppress(NoSpace):
-            self._gap({"cause": cause, "state": "begun"})
+        begun = {"cause": cause, "state": "begun"}
+        try:
+            self._gap(begun)
+        except NoSpace:
+            self._space.give_up_reserve()
+            with contextlib.suppress(NoSpace):
+                self._gap(begun)
 
     def _look_for_space(self) -> None:
         """Go back to OPEN once there is room for the reserve and the `gap` record that says what

@@ -188,6 +188,31 @@ def test_below_the_mark_what_makes_room_or_presses_is_recorded(tmp_path: Path) -
     assert verify_path(tmp_path / "log").exit_code == 0
 
 
+def test_below_the_mark_the_reserve_stays_until_there_is_no_other_room(tmp_path: Path) -> None:
+    disk, reserve = SmallDisk(20 * MIB), tmp_path / "log" / RESERVE
+    with open_log(tmp_path, disk=disk, reserve_bytes=MIB, low_water_bytes=8 * MIB) as ledger:
+        disk.room = 7 * MIB
+        wait_for(lambda: ledger.state is LogState.LOW)
+        ledger.append("stop", {}).result(10)
+        assert reserve.exists()
+    disk.room = MIB + 100  # somebody else filled the rest
+    with open_log(tmp_path, disk=disk, reserve_bytes=MIB, low_water_bytes=8 * MIB) as again:
+        assert not reserve.exists()
+        assert again.state is LogState.LOW
+        again.append("erase", {"action": {"kind": "prune"}}).result(10)
+        disk.room += 20 * MIB
+        wait_for(lambda: again.state is LogState.OPEN)
+        assert reserve.exists()
+        disk.room = 8 * MIB
+        wait_for(lambda: again.state is LogState.LOW)
+        assert reserve.exists()
+        disk.room = MIB + 100
+        again.append("deny", {}).result(10)
+        assert not reserve.exists()
+        assert [record["type"] for record in again.records()][-1] == "deny"
+    assert verify_path(tmp_path / "log").exit_code == 0
+
+
 def test_a_start_on_a_full_disk_uses_the_reserve_for_what_it_owes(tmp_path: Path) -> None:
     disk = SmallDisk(8 * MIB)
     with open_log(tmp_path, disk=disk, reserve_bytes=MIB) as ledger:
