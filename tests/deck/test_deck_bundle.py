@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -175,3 +177,28 @@ def test_the_value_of_the_option_is_optional() -> None:
     assert with_plain_flags(["doctor", "--bundle"]) == ["doctor", "--bundle="]
     assert with_plain_flags(["doctor", "--bundle=x"]) == ["doctor", "--bundle=x"]
     assert default_name(0) == "choragos-bundle-19700101T000000Z.tar.gz"
+
+
+def test_the_verb_writes_the_bundle_and_still_fails_for_what_fails(project: Path) -> None:
+    (project / ".choragos.toml").write_text(
+        '[[roles]]\nname = "a"\ncommand = "no-such-program"\n[sphragis]\nenabled = false\n'
+    )
+    environ = {**ENVIRON, "PATH": "/usr/bin:/bin", "TERM": "xterm", "HOME": str(project)}
+    environ["XDG_RUNTIME_DIR"] = str(project)
+
+    def doctor(*options: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "deck.cli", "doctor", *options]
+        return subprocess.run(
+            line, cwd=project, env=environ, capture_output=True, text=True, check=False
+        )
+
+    done = doctor("--bundle=out.tar.gz", "--transcripts")
+    assert done.returncode == 1
+    assert done.stderr == "error: 1 check(s) failed\n"
+    assert "wrote out.tar.gz (meta.txt, doctor.txt, config.toml" in done.stdout
+    found = members(project / "out.tar.gz")
+    assert "FAIL  role a         no-such-program is not on PATH" in found["doctor.txt"]
+    assert "transcripts/coder.log" in found
+    assert "plain-words-as-key" not in "".join(found.values())
+    assert doctor("--bundle").stdout.splitlines()[-1].startswith("wrote choragos-bundle-")
+    assert "add --bundle" in doctor("--transcripts").stderr

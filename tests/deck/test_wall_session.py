@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,56 @@ def test_a_wall_that_cannot_be_enforced_keeps_the_team_from_starting(
     assert "role coder: wall = true cannot be enforced" in refused.stderr
     assert "No permissions" in refused.stderr
     assert not rig.marked()
+
+
+def test_a_walled_role_that_dies_comes_back_behind_its_wall(
+    rig: DeckRig, gateway: FakeGateway
+) -> None:
+    start(rig, gateway, "crash", restart="on-failure")
+    rig.delegate("coder", "anything")
+    rig.wait(lambda: rig.role("coder")["restarts"] == 1 and rig.role("coder")["state"] == "idle")
+    rig.wait_task("T1", TaskState.PICKED_UP)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        said = attempt(rig, "try", "tcp", f"127.0.0.1:{other.getsockname()[1]}")
+    assert said.startswith("rc=0 no: ")
+
+
+def test_the_way_out_leads_to_a_gateway_that_was_started_again(
+    rig: DeckRig, gateway: FakeGateway
+) -> None:
+    start(rig, gateway)
+    port = int(gateway.addr.rpartition(":")[2])
+    assert "404" in attempt(rig, "try", "url", "/x")
+    gateway.close()
+    with socket.create_server(("127.0.0.1", port)) as again:
+        again.settimeout(30)
+        answer = threading.Thread(target=_answer_teapot, args=(again,), daemon=True)
+        answer.start()
+        rig.wait(lambda: "418" in attempt(rig, "try", "url", "/x"))
+
+
+def _answer_teapot(listener: socket.socket) -> None:
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            if b"/agent/coder/" in connection.recv(65536):
+                connection.sendall(b"HTTP/1.0 418 I'm a teapot\r\n\r\n")
+            else:
+                connection.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"ready": true}')
+
+
+def test_a_team_that_requires_routing_does_not_start_with_a_way_past_the_gateway(
+    rig: DeckRig, gateway: FakeGateway
+) -> None:
+    tail = f'\n[sphragis]\nenabled = true\nrequire_routing = true\naddr = "{gateway.addr}"\n'
+    rig.team(agent_role("lead"), agent_role("coder", env_deny=["OPENAI_*"]), tail=tail)
+    refused = rig.cli("serve", "--detach", OPENAI_API_KEY="sk-canary")
+    assert refused.returncode == 1
+    assert "role lead: require_routing = true, but it sees OPENAI_API_KEY" in refused.stderr
+    assert "sk-canary" not in refused.stderr
+    assert not rig.marked()
+    off = rig.cli("serve", "--detach", "--no-sphragis")
+    assert off.returncode == 1
+    assert "the gateway is off" in off.stderr
+    rig.serve("--sphragis")
+    rig.wait_idle("lead", "coder")
