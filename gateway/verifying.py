@@ -17,6 +17,7 @@ import orjson
 
 from gateway.errors import GatewayError
 from shared.ledger import Finding, LedgerError, Status, Verdict, verify_path
+from shared.ledger.bundle import is_bundle
 from shared.ledger.claims import Outside
 
 #: Findings printed in full; the rest are counted.
@@ -43,6 +44,7 @@ def verify_and_print(
     """
     if not path.exists():
         raise VerifyUsage(f"There is nothing at {path}; name a ledger directory or file.")
+    _refuse_unchecked(path, log_id, outside or Outside())
     try:
         with _progress(quiet=as_json) as progress:
             verdict = verify_path(
@@ -57,6 +59,29 @@ def verify_and_print(
     else:
         _print(verdict)
     return verdict.exit_code
+
+
+def _refuse_unchecked(path: Path, log_id: str, outside: Outside) -> None:
+    """Refuse what would be passed over or could not be judged: an OK must not be read as being
+    about it, and a call that lacks something is no tampering."""
+    if is_bundle(path):
+        unused = {
+            "--prior": outside.priors,
+            "--receipt": [text for text in outside.receipts if text.count(";") == 4],
+            "--cosignature": outside.cosignatures,
+            "--tsr": outside.stamps,
+            "--log-id": log_id,
+        }
+        for option, value in unused.items():
+            if value:
+                raise VerifyUsage(
+                    f"{option} is about a whole ledger, this is a bundle; leave it out, or verify "
+                    "a copy of the ledger with it."
+                )
+    elif len(outside.cosignatures) != len(outside.witnesses):
+        raise VerifyUsage("Give one --witness for each --cosignature, in the same order.")
+    elif outside.stamps and outside.authority is None:
+        raise VerifyUsage("A stamp is checked against its authority; give --tsa-ca as well.")
 
 
 def _print(verdict: Verdict) -> None:

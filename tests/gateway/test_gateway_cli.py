@@ -265,6 +265,23 @@ def test_verify_wrongly_called_exits_3(tmp_path: Path, ledger: Path) -> None:
     one_sentence(sphragis("verify", "--nope", str(ledger), home=tmp_path), 3)
     one_sentence(sphragis("verify", str(tmp_path / "none"), home=tmp_path), 3)
     one_sentence(sphragis("verify", str(ledger), "--vkey", "rubbish", home=tmp_path), 3)
+    head = str(ledger / "HEAD")
+    for words in (["--cosignature", head], ["--witness", "w"], ["--tsr", head]):
+        one_sentence(sphragis("verify", str(ledger), *words, home=tmp_path), 3)
+
+
+def test_verify_takes_nothing_that_a_bundle_cannot_be_checked_against(
+    tmp_path: Path, ledger: Path
+) -> None:
+    bundle, head = str(tmp_path / "b.zip"), str(ledger / "HEAD")
+    made = sphragis("proof", "--ledger", str(ledger), "--seq", "1", "-o", bundle, home=tmp_path)
+    assert made.returncode == 0
+    assert sphragis("verify", bundle, home=tmp_path).returncode == 0
+    receipt = "o;1;2;00;AA=="
+    for option, value in (("--prior", head), ("--receipt", receipt), ("--log-id", "0" * 64)):
+        result = sphragis("verify", bundle, option, value, home=tmp_path)
+        one_sentence(result, 3)
+        assert f"{option} is about a whole ledger" in result.stderr
 
 
 def test_verify_with_another_key_is_not_ok(ledger: Path, tmp_path: Path) -> None:
