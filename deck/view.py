@@ -76,6 +76,7 @@ def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
         "pid": (seat.pane.pid or 0) if seat.pane and seat.alive else 0,
         "question": one_line(shown.question) if shown else "",
         "evidence": f"{shown.source}: {one_line(shown.evidence)}" if shown else "",
+        "seconds": round(seat.pane.state_age, 1) if seat.pane else 0.0,
         "start": seat.is_start,
         "waiting": seat.waiting,
         "held": seat.held,

@@ -13,6 +13,8 @@ ADAPTER = Adapter(
     quiet={
         "AIDER_CHECK_UPDATE": "false",
         "AIDER_ANALYTICS_DISABLE": "true",
+        # Asks at its first start whether to show them.
+        "AIDER_SHOW_RELEASE_NOTES": "false",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
     marks=Marks(

@@ -1,4 +1,4 @@
-"""The board on a terminal: `choragos board`, and the live view of a foreground `serve`.
+"""The board on a terminal: `choragos board` and `status`, and the view of a foreground `serve`.
 
 Owns the drawing (rich); every fact comes from the session's `status`. A view is never needed for
 the session to work.
@@ -48,7 +48,7 @@ _TASKS_LEAST: Final = 3
 _FRAME_LINES: Final = 11
 #: States in which nothing more happens: the first to give way when there is no room.
 _OVER: Final = frozenset({"reported", "refused"})
-_TEXTS: Final = ("task", "note")
+_TEXTS: Final = ("task", "evidence", "note")
 _WIDEST: Final = {"role": 20, "from": 14}
 FINISH_SECONDS: Final = 1.0
 
@@ -56,6 +56,7 @@ FINISH_SECONDS: Final = 1.0
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
     app.command("board")(board)
+    app.command("status")(status)
 
 
 def board(as_json: Json = False) -> None:
@@ -67,6 +68,34 @@ def board(as_json: Json = False) -> None:
     from rich.console import Console
 
     Console().print(render(status))
+
+
+def status(as_json: Json = False) -> None:
+    """Show what state each role is in, since when, and what says so."""
+    found = send(Command(Verb.STATUS))
+    if as_json:
+        typer.echo(json.dumps(found["roles"], ensure_ascii=False, indent=2))
+        return
+    from rich.console import Console
+
+    Console().print(render_evidence(found))
+
+
+def render_evidence(found: Mapping[str, Any]) -> RenderableType:
+    """Return the state of each role of one `status` answer with what it was read from."""
+    from deck.durations import format_age
+
+    rows = [
+        (
+            _plain(role["name"]),
+            _state(role["state"]),
+            _plain(format_age(role.get("seconds", 0.0))),
+            _plain(role.get("evidence", "")),
+            _plain(role["question"] or role["exit"] or role["held"]),
+        )
+        for role in found["roles"]
+    ]
+    return _table(("role", "state", "for", "evidence", "note"), rows)
 
 
 def render(status: Mapping[str, Any], tasks_shown: int = _TASKS_SHOWN) -> RenderableType:

@@ -180,6 +180,11 @@ class Pane:
         return self._status.state
 
     @property
+    def state_age(self) -> float:
+        """Seconds since the pane came into its state."""
+        return max(0.0, self._clock() - self._status.since)
+
+    @property
     def title(self) -> str:
         return self.screen.title
 

@@ -22,6 +22,9 @@ from deck.pane.status import PaneState
 ENTER_DELAY_SECONDS: Final = 0.2
 # How long after Enter the agent may take to react before Enter is repeated.
 CONFIRM_SECONDS: Final = 1.5
+# The text must stay away this long: a screen that is redrawn in pieces (Gemini CLI, which has no
+# mode 2026) shows the input without it for a moment.
+LEFT_SECONDS: Final = 0.15
 # Contract 1.7: a boot line must be visible within this, else it is typed again, twice in all.
 VERIFY_SECONDS: Final = 3.0
 BOOT_INJECTIONS: Final = 2
@@ -277,6 +280,7 @@ class Typist:
         self._rows: tuple[str, ...] = ()
         self._facts = 0
         self._seen = False
+        self._left_since: float | None = None
         self._written_at = now
         self._line_mode = False
         self._cleared = 0
@@ -417,6 +421,7 @@ class Typist:
 
     def _press(self, now: float) -> Action:
         self._phase = _Phase.ENTERED
+        self._left_since = None
         self._since = self._written_at = now
         self.enters += 1
         self._reach(Step.SUBMITTED)
@@ -439,8 +444,18 @@ class Typist:
         sight = Sight(self.line, view)
         self._seen = self._seen or sight.visible
         reacted = view.facts != self._facts
-        left = sight.left_since(self._before) or reacted
-        if left and (self._seen or self.kind is not LineKind.BOOT or reacted):
+        left = sight.left_since(self._before)
+        if not left:
+            self._left_since = None
+        elif self._left_since is None:
+            self._left_since = now
+        if reacted or (left and (self._seen or self.kind is not LineKind.BOOT)):
+            if (
+                not reacted
+                and self._left_since is not None
+                and now < self._left_since + LEFT_SECONDS
+            ):
+                return Wait(POLL_SECONDS)
             self._reach(Step.PICKED_UP)
             return self._done(OutcomeKind.DELIVERED, "")
         waited = now - self._since

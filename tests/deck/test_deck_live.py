@@ -19,7 +19,7 @@ import pytest
 from deck_harness import DeckRig, agent_role
 from rich.console import Console
 
-from deck.cli.live import render, render_live
+from deck.cli.live import render, render_evidence, render_live
 
 LONG = "Implement the parser for [bold]every[/bold] key, with tests, and say what was hard " * 3
 
@@ -69,6 +69,19 @@ def test_ids_states_and_names_are_whole_and_each_row_is_one_line(width: int) -> 
     assert "1234567" in text
     assert "$12.35" in text
     assert "[bold]" in text or width < 200
+
+
+def test_the_status_of_a_role_names_what_it_was_read_from_and_since_when() -> None:
+    found = status([])
+    found["roles"][0] |= {"seconds": 75.0, "evidence": "signal: OSC 7501 idle"}
+    found["roles"][1] |= {"seconds": 3.0, "evidence": f"screen: {LONG}"}
+    lines = drawn(render_evidence(found), 100)
+    (lead,) = [line for line in lines if line.startswith("orchestrator ")]
+    assert " idle " in lead
+    assert " 1m " in lead
+    assert "signal: OSC 7501 idle" in lead
+    assert all(len(line) <= 100 for line in lines)
+    assert len(lines) == 4
 
 
 @pytest.mark.parametrize("height", [10, 24, 45])

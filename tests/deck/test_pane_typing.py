@@ -159,6 +159,27 @@ def test_an_enter_that_was_swallowed_is_repeated_once() -> None:
     assert agent.submitted == [LINE]
 
 
+def test_a_redraw_that_hides_the_input_for_a_moment_proves_nothing() -> None:
+    agent = Agent(swallow=1)
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    now, entered = 0.0, 0.0
+    done = None
+    while done is None:
+        view = agent.view()
+        if agent.received.count(b"\r") == 1 and 0.05 < now - entered < 0.15:
+            view = replace(view, rows=("welcome",), cursor=(0, 0))
+        action = typist.step(now, view)
+        if isinstance(action, Write):
+            agent.write(action.data)
+            entered = now
+        elif isinstance(action, Wait):
+            now += action.seconds
+        else:
+            done = action
+    assert (done.outcome.kind, done.outcome.enters) == (OutcomeKind.DELIVERED, 2)
+    assert agent.submitted == [LINE]
+
+
 def test_an_enter_is_never_sent_a_third_time() -> None:
     agent = Agent(swallow=9)
     done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
