@@ -191,47 +191,48 @@ colon colorizer combinatorics communications community commutator company comple
 complexity compound computational computations computer conference configurable confluence
 conjugate constrained consul contents contributor contributors convex cookie cookies copenhagen
 copilot corporate corporation cost could coulomb cpu credential croatia cryptographic cryptography
-css ctrl cuda curve cygwin cypress cyprus cyrillic cython czech czechia dallas darwin database
-datadog debian debug debugger dec december decimals declaration decoratee decryption dell demo
-denmark density department dependencies dependency deployment deprecation deque descriptors
+css ctrl cuda curve cygwin cypress cyprus cyrillic cython czech czechia dallas darussalam darwin
+database datadog debian debug debugger dec december decimals declaration decoratee decryption dell
+demo denmark density department dependencies dependency deployment deprecation deque descriptors
 detection determinant devanagari developer device dhcp dialect dialog did difference digest
 digital digraph dijkstra diophantine dirac directive dirichlet discriminator dispatcher distutils
 django dns do doc docker dockerfile docutils does dover down dr dubai dublin dumper duration dutch
 each earth east edge edinburgh edition editor editors egypt einstein elastic elixir ellipse
-ellipsis elliptic else emacs encryption endpoint energy engine engineering english enterprise env
-envoy equals equation equations erlang error estimation estonia ethiopia euclidean euler european
-every exception exchange executor exist exists exp expat expires express face facebook facility
-factorization false fargate feb february fedora feedback fermat fibonacci fifth figma finland
-finnish firefox firehose fiscal fiscale fish fixme flask fleet floatnumber floats floor foo for
-formula formulas fortran foundation foundations fourier frames framework france frankfurt frau
-frechet french fresnel friday friendly frobenius from ftp funny futures galois gateway gauge gauss
-gaussian gecko gegenbauer gemini generation geneva genocchi gentoo geophysics germany ghana github
-gitlab glasgow globals golang golub google gpu gradio gradle grafana gram grammar graphics graphql
-greece greedy greek groebner groups grpc guards guide haar hack had hadamard hadoop halley hamburg
-hamiltonian hamming handbook hangul hankel hann hardware harmonic has hashable haskell have havel
-he health heaviside hebrew heidelberg helm helsinki here hermite herr hessenberg hessian hilbert
-hint hints houston how html http https hub hungarian hungary hurwitz hypergeometric i ibm icon
-ideal identidad identification identifiers idle ids idx if imaging imap implies improved in
-indexed india indonesia industrial inexact inf inference info institute instruction instrument
-insurance int intel intelligence interactive interfaces internet interpreter interruption
-intrinsicable introduction ios ipv iran iraq is islands israel issues istio it italian italy its
-jaccard jacobi jacobian jacobians january japan japanese java javascript jenkins jest jinja jira
-job joint json july jupyter jython kafka kaggle kaiser katakana kelvin kenya keras kerberos ket
-kibana kinesis kingdom knuth kong korea korean kotlin kronecker krylov kubernetes kullback
-laboratory labs lagrange lagrangian laguerre lambda lanczos landau laplace laplacian laravel latin
-latvia layout ldap leaf learning lecture legendre lemma len lenovo letter letters lib
-libphonenumber lie lifecycle linux lisbon lisp listener literals lithuania live llama loader loan
-london luhn luxembourg mac mach machine macintosh macos madame madrid magics mail makefile
-malaysia malta managed management manager manchester manual maple mappings mar markdown markov
-markup math mathematica mathematics mathematik matlab matplotlib maven mechanics media meijer
-melbourne mercurial mersenne meson meta metric metrics metropolis mexico microsoft mij milan
-mining minipass misc mises miss mistral mobius mocha mod modeling modifier mon monday mongo mono
-monomial monsieur monte montreal morocco mozilla mr mrs ms mul muls multi munich must mysql
-nacional nagle nand nans naples national naturals neovim netflix netherlands networks newton next
-nginx nigeria no node nokia nomad non none nones nor north norway not notation note notebook
-notion november npm numba numpy nuxt nvidia nyquist oauth observation oct octave october of office
-ok okta ollama omega on only openai opera operation ops optimizer or oracle ordinal ordinary
-origin oslo out outcome outputs overlapped oxford packer pade pages pakistan pandas parallel param
+ellipsis elliptic else emacs emirates encryption endpoint energy engine engineering english
+enterprise env envoy equals equation equations erlang error estimation estonia ethiopia euclidean
+euler european every exception exchange executor exist exists exp expat expires express face
+facebook facility factorization false fargate feb february fedora feedback fermat fibonacci fifth
+figma finland finnish firefox firehose fiscal fiscale fish fixme flask fleet floatnumber floats
+floor foo for formula formulas fortran foundation foundations fourier frames framework france
+frankfurt frau frechet french fresnel friday friendly frobenius from ftp funny futures galois
+gateway gauge gauss gaussian gecko gegenbauer gemini generation geneva genocchi gentoo geophysics
+germany ghana github gitlab glasgow globals golang golub google gpu gradio gradle grafana gram
+grammar graphics graphql greece greedy greek groebner groups grpc guards guide haar hack had
+hadamard hadoop halley hamburg hamiltonian hamming handbook hangul hankel hann hardware harmonic
+has hashable haskell have havel he health heaviside hebrew heidelberg helm helsinki here hermite
+herr hessenberg hessian hilbert hint hints houston how html http https hub hungarian hungary
+hurwitz hypergeometric i ibm icon ideal identidad identification identifiers idle ids idx if
+imaging imap implies improved in indexed india indonesia industrial inexact inf inference info
+institute instruction instrument insurance int intel intelligence interactive interfaces internet
+interpreter interruption intrinsicable introduction ios ipv iran iraq is islands israel issues
+istio it italian italy its jaccard jacobi jacobian jacobians jahr jahre jahren january japan
+japanese java javascript jenkins jest jinja jira job joint json july jupyter jython kafka kaggle
+kaiser katakana kelvin kenya keras kerberos ket kibana kinesis kingdom knuth kong korea korean
+kotlin kronecker krylov kubernetes kullback laboratory labs lagrange lagrangian laguerre lambda
+lanczos landau lanka laplace laplacian laravel latin latvia layout ldap leaf learning lecture
+legendre lemma len lenovo letter letters lib libphonenumber lie lifecycle linux lisbon lisp
+listener literals lithuania live llama loader loan london luhn luxembourg mac mach machine
+macintosh macos madame madrid magics mail makefile malaysia malta managed management manager
+manchester manual maple mappings mar markdown markov markup math mathematica mathematics
+mathematik matlab matplotlib maven mechanics media meijer melbourne mercurial mersenne meson meta
+metric metrics metropolis mexico microsoft mij milan mining minipass minuten misc mises miss
+mistral mobius mocha mod modeling modifier mon monat monate monaten monday mongo mono monomial
+monsieur monte montreal morocco mozilla mr mrs ms mul muls multi munich must mysql nacional nagle
+nand nans naples national naturals neovim netflix netherlands networks newton next nginx nigeria
+no node nokia nomad non none nones nor north northern norway not notation note notebook notion
+november npm numba numpy nuxt nvidia nyquist oauth observation oct octave october of office ok
+okta ollama omega on only openai opera operation ops optimizer or oracle ordinal ordinary origin
+oslo out outcome outputs overlapped oxford packer pade pages pakistan pandas parallel param
 parametric params parargs paris pascal password pauli payment pdb percolator perl permanent
 permanently permissions personal peru pexpect phase phi philadelphia philippines physics pickler
 ping pipeline plan planck plane planning plate platforms playwright plotly plugin plus pm
@@ -241,180 +242,218 @@ presentation presidio press prime printable printer pro problems procedures proc
 production prof professor program programming prometheus promotion proof protobuf protocols
 provider pseudo publisher pulumi punctuation puppet pygments pyre pytest python pythons qualcomm
 qualifier quantity quantum quasi question rabbit rails ram ranking ratio rationals rayleigh react
-readline reals recipes recipient recognition recognizer red redhat redis regional registration
-registro regression rel relational relationals remainder remix reporter reports repository
-representations republic requirement research resident resolution resolver resources rest
-restarted retain revenue review rica riccati riemann rights ring ritz river role romania rome
+readline reals recent recipes recipient recognition recognizer red redhat redis regional
+registration registro regression rel relational relationals remainder remix reporter reports
+repository representations republic requirement research resident resolution resolver resources
+rest restarted retain revenue review rica riccati riemann rights ring ritz river role romania rome
 rounded route router routines ruby runge runner russian rust rustc safari salt saml samsung san
 sans sat satisfiable saturday scala scanner scheduler schemas science sciences scientific scipy
-screen script scrollbar seaborn seattle sec section security see selector selenium semaphore
-sentry sep september serbia serial serializer serverless services settings shall shanghai shanks
-she should sieve signals since singapore singleton singularity sir sized slack slovak slovakia
-slovenia smart smtp soap social society software solaris solver some sons sony south spain span
-spanish spark speakeasy spectral speech sphinx splunk spring springer sqlite squared squares ssh
-ssl stanford started stash stata statistic stderr stdin stdout stieltjes stirling stockholm str
-streamlit street stripe struct structure student studio study sub subnet subprotocol subs
-subscription subset suite summary sun sunday supplement suse svelte swagger swarm sweden swedish
-swift switzerland sydney sylvester symfony symmetry symposium syria systems tables tamil tanzania
-tarball tarjan tax taxpayer taylor tcl tcp team technical technology telnet templates tensorflow
-terminator terraform tester thai thailand that the theme then theorem theoretical there these they
-thinc thing this those thursday timer tip tix tkinter tls to todo toeplitz tokenizer tokyo toml
-tool topics torch toronto tracer transformer transformers translator transport traversable trees
-trello triangle tributaria true ttk tuesday tukey tunisia turkey turkish twilio twitter typescript
-ubuntu udp uganda ukraine unavailable underflow unequality unicode unified uniform unions unit
-united university unix unless unsatisfiable until use used using vagrant vancouver vandermonde var
-variants vary vault vectors verhoeff vertex vienna vietnam vim vision visitor visual vite vol
-volume voronoi vpn vue warning warsaw was we weak web webkit webpack wednesday were werkzeug what
-wheel when where which while who why wiener wigner wikipedia wiley win windows with word workspace
-world would writer wronskian xcode xml xor xxx yaml yarn yes ynm york you zealand zeta zipf zone
-zones zsh zurich
+screen script scrollbar seaborn seattle sec section security see sekunden selector selenium
+semaphore sendmail sentry sep september serbia serial serializer serverless services settings
+shall shanghai shanks she should sieve signals since singapore singleton singularity sir sized
+slack slovak slovakia slovenia smart smtp soap social society software solaris solver some sons
+sony south southern spain span spanish spark speakeasy spectral speech sphinx splunk spring
+springer sqlite squared squares ssh ssl stanford started stash stata statistic stderr stdin stdout
+stieltjes stirling stockholm str streamlit street stripe struct structure student studio study
+stunde stunden sub subnet subprotocol subs subscription subset suite summary sun sunday supplement
+suse svelte swagger swarm sweden swedish swift switzerland sydney sylvester symfony symmetry
+symposium syria systems tables tamil tanzania tarball tarjan tax taxpayer taylor tcl tcp team
+technical technology telnet templates tensorflow terminator terraform tester thai thailand that
+the theme then theorem theoretical there these they thinc thing this those thursday timer tip tix
+tkinter tls to todo toeplitz tokenizer tokyo toml tool topics torch toronto tracer transformer
+transformers translator transport traversable trees trello triangle tributaria true ttk tuesday
+tukey tunisia turkey turkish twilio twitter typescript ubuntu udp uganda ukraine unavailable
+underflow unequality unicode unified uniform unions unit united university unix unless
+unsatisfiable until use used using vagrant vancouver vandermonde var variants vary vault vectors
+verhoeff vertex vienna vietnam vim vision visitor visual vite vol volume voronoi vpn vue warning
+warsaw was we weak web webkit webpack wednesday were werkzeug what wheel when where which while
+who why wiener wigner wikipedia wiley win windows with woche wochen word workspace world would
+writer wronskian xcode xml xor xxx yaml yarn yes ynm york you zealand zeta zipf zone zones zsh
+zurich
 """
 #: Function words, products, languages, places, months, sciences and their eponyms.
 TRADE: Final = frozenset(_TRADE.split())
 
 _GIVEN = """
-aaron abby abdul abdullah abel abigail abraham ada adam adele aditya adrian adriana adrien agata
-agatha agnes agnieszka agustin ahmad ahmed aidan aiko aileen aimee aino aisha aitana ajay akiko
-akira alain alan alana alba albert alberto aldo alejandra alejandro aleksander aleksandr
-aleksandra alena alessandra alessandro alessia alessio alex alexander alexandra alexandre
-alexandros alexei alexis alfonso alfred alfredo ali alice alicia alina aline alison allan allison
-alma alois alvaro alyssa amal amalia amanda amandine amara amaury amber amelia amelie amina
-aminata amir amit amparo amrita amy ana anabel anais anand ananya anastasia anatole anders andre
-andrea andreas andrei andres andrew andrey andrzej andy aneta angel angela angelica angelika
-angelina angelo angelos anika aniket anil anita anja anjali ann anna annabelle anne anneke
-annelies annette annie annika anouk ansgar anthony antoine antoinette anton antonella antoni
-antonia antonina antonino antonio antonios antti anwar anya apostolos april arash ariadna ariana
-arianna arjun arlette armand armando armin arnaud arne arnold arthur artur arturo arun arvid asa
-asha ashley ashok asta astrid asuka athanasios athena audrey august auguste augustin aurelie
-aurelien aurora axel ayesha aylin ayse aziz barbara barbora barry bart bartosz bashir bastien
-beata beate beatrice beatriz belen ben benedetta benedict benedikt benita benito benjamin benoit
-bernadette bernard bernardo bernd bernhard bert bertha bertrand beth bettina betty bianca bilal
-bill birgit birgitta bjarne bjorn blanca blanche blazej bob bogdan bojan boris borja bozena brad
-bradley brandon branislav brenda brendan brent brett brian bridget brigitte britta bruce bruno
-bryan burkhard caitlin caitlyn calvin camila camilla camille candice candido carina carl carla
-carlo carlos carlotta carmela carmelo carmen carol carole carolin carolina caroline carolyn carrie
-carsten casey caspar cassandra catalina catarina caterina catharina catherine cathy cayetana
-cecile cecilia cedric celeste celia celine cesar cesare chad chandra chantal charlene charles
-charlie charlotte chelsea chen cheryl chiara chloe chris christa christel christelle christian
-christiane christina christine christoph christophe christopher christos ciara cindy ciro claire
-clara clarisse claude claudette claudia claudio claus clemence clemens clement clive colette colin
-colleen concepcion connor conor conrad constance constantin constantinos consuelo cora coralie
-cordula corinna corinne cornelia cornelius cosimo courtney craig cristian cristiana cristiano
-cristina cristobal crystal curtis cynthia cyril dagmar daisuke daisy dale damian damiano damien
-damir dan dana daniel daniela daniele danielle danilo danny danuta daphne daria dariusz darko
-darren dave david davide dawn dean debbie deborah debra deepak delphine denis denise dennis derek
-desiree detlef devin diana diane didier diego dieter dietmar dietrich dimitra dimitri dimitrios
+aaliyah aaron abby abdul abdullah abel abena abigail abraham ada adaeze adam adebayo adele aditi
+aditya adrian adriana adrien adwoa agata agatha agathe agnes agnieszka agustin ahmad ahmed aidan
+aiko aileen aimee ainhoa aino aisha aisling aitana aitor ajay akiko akira alain alan alana
+alasdair alba albert alberto aldo alejandra alejandro aleksander aleksandr aleksandra alena
+alessandra alessandro alessia alessio alex alexander alexandra alexandre alexandros alexei alexis
+alfonso alfred alfredo ali alice alicia alina aline alisha alison alistair allan allison alma
+alois alvaro alyssa amaia amal amalia amanda amandine amara amaury amaya amber amelia amelie amina
+aminata amir amit amparo amrit amrita amy ana anabel anahit anais anand ananya anastasia anatole
+anders andre andrea andreas andrei andres andrew andrey andrzej andy aneta angel angela angelica
+angelika angelina angelo angelos angharad anika aniket anil anita anja anjali ann anna annabelle
+anne annegret anneke annelies annette annie annika anouk anselm ansgar anthony antje antoine
+antoinette anton antonella antoni antonia antonina antonino antonio antonios antti anwar anwen
+anya aoife aparna apostolos april araceli arash arata archie ariadna ariana arianna arjun arlette
+armand armando armin arnaud arne arno arnold arthur artur arturo arun arvid asa asger asha ashley
+ashok ashwin asta astrid asuka athanasios athena atsushi audrey august auguste augustin aurelie
+aurelien aurora axel ayaka ayesha aylin ayse ayumi aziz azra babak barbara barbora barry bart
+bartlomiej bartosz bashir bastien beata beate beatrice beatriz begona behrouz belen ben benedetta
+benedict benedikt bengt benita benito benjamin benoit berengere bernadette bernard bernardo bernd
+bernhard bert bertha bertrand beth bethany bettina betty bhavna bianca bilal bill birgit birgitta
+bjarne bjorn blanca blanche blandine blazej bob bogdan bojan boris borja bozena brad bradley
+brandon branislav branko brenda brendan brent brett brian bridget brigida brigitte britta bronagh
+bronwyn bruce brunhilde bruno bryan burak burkhard caitlin caitlyn calvin camila camilla camille
+candela candice candido carina carl carla carlo carlos carlotta carmela carmelo carmen carol
+carole carolin carolina caroline carolyn carrie carsten carys casey caspar cassandra catalina
+catarina caterina cathal catharina catherine cathy catriona cayetana cecile cecilia cecilie cedric
+celeste celestine celia celine cesar cesare chad chandra chantal charlene charles charlie
+charlotte chelsea chen cheryl chiamaka chiara chidi chinedu chioma chloe chris christa christel
+christelle christian christiane christina christine christoph christophe christopher christos
+chrysoula cian ciara cillian cindy ciro claire clara clarisse claude claudette claudia claudio
+claus clemence clemens clement clementine cliona clive colette colin colleen concepcion connor
+conor conrad constance constantin constantinos consuelo cora coralie cordula corinna corinne
+cormac cornelia cornelius cosima cosimo courtney craig cristian cristiana cristiano cristina
+cristobal crystal curtis cynthia cyril dagmar dagny daichi daiki daisuke daisy dale damian damiano
+damien damir dan dana daniel daniela daniele danielle danilo danny danuta daphne daria dariusz
+darko darragh darren dave david davide dawn dean debbie deborah debra declan deepa deepak deirdre
+delphine demetrios denis denisa denise dennis derek derya desiree desmond detlef devendra devin
+dhruv diana diane diarmuid didier diego dieter dietmar dietrich dilys dimitra dimitri dimitrios
 dimitris dina dino dirk divya dmitri dmitry dolores dominic dominik dominika dominique donald
-donata donatella donato donna doreen doris dorothea dorothee dorothy doug douglas duarte duncan
-dustin dylan earl ebba eberhard ed eddie edgar edith edmund edoardo eduard eduarda eduardo edward
-edwin eero egon eileen ekaterina elaine eleanor elena eleni eleonora elfriede eliane elias elif
-elin elina eline elisa elisabeth elise elizabeth elke ella ellen ellie elodie eloise elsa elsbeth
-else elvira elzbieta emanuel emanuela emi emil emilia emiliano emilie emilio emily emma emmanuel
-emmanuelle enrica enrico enrique enzo eric erica erich erik erika erin ernest ernesto ernst erwin
-esben esteban estefania estelle esther ethan etienne eugen eugene eugenia eugenio eunice eva evan
-evangelos evelyn evelyne ewa ewald eyal fabian fabiana fabien fabienne fabio fabiola fabrice
-fabrizio fadi faisal faith fang fanny farah farid farouk fatima fatma fatou federica federico
-felicia felicity felipe felix feng ferdinand ferenc fernanda fernando filip filipa filipe filippa
-filippo finn fiona fiorella flavia flavio fleur flora florence florent florentina florian floriane
-fotini frances francesca francesco francine francis francisca francisco franck franco francois
-francoise franjo frank frantisek franz franziska fred freddy frederic frederik frederique fredrik
-freya frida frieda friedrich fritz gabor gabriel gabriela gabriele gabriella gaelle gareth gary
-gaspard gaston gaurav gavin geert geeta gemma gene genevieve geoff geoffrey georg george georges
-georgia georgina georgios gerald geraldine gerard gerardo gerd gerda gerhard german germana
-gertrud gertrude ghassan gheorghe ghislaine giacomo giancarlo gianluca gianni gilbert gilberto
-gilles gina ginevra gino giorgia giorgio giorgos giovanna giovanni gisela giulia giulio giuseppe
-giuseppina gladys glen glenn gloria gonzalo goran gordon grace graciela graham grazia greg gregor
-gregory greta grzegorz guadalupe gudrun guido guilherme guillaume guillermo gundula gunnar gunter
-gunther gustav gustave gustavo guy gwen gwendolyn gyorgy habib hakan hakon halina hamid hamza hana
-hani hank hanna hannah hanne hannelore hannes hannu hans hao harald harold harriet harry hartmut
-haruka haruki hasan hassan hazel heather hector hedwig heidi heike heiko heiner heinrich heinz
-helen helena helene helga helmut hendrik henri henriette henrik henrike henrique henry herbert
-heribert herman hermann hermine hernan herve hicham hideo hilary hilda hilde hildegard hiroko
-hiroshi holger holly hong horst hortense howard hubert hubertus hugh hugo hugues hui humberto
-husein hussein iain ian ibrahim ida ignacio ignazio igor ilaria ildiko ilias ilka ilona ilse imke
-immaculada imran ines inga ingeborg ingeburg ingo ingrid inka inmaculada ioana ioannis ion irena
-irene irina iris irma irmgard isaac isabel isabella isabelle ishaan isidoro ismael ismail istvan
-ivan ivana ivano ivar ivo ivona iwona izabela jack jackie jacob jacopo jacqueline jacques jaime
-jake jakob jakub jamal james jamie jamila jan jana jane janet janice janina janine janos janusz
-jaqueline jared jarmila jaroslav jasmin jasmine jason javier jay jean jeanette jeanne jeannette
-jeff jeffrey jelena jenna jennifer jenny jens jeremy jeroen jerome jerry jerzy jesper jesse
-jessica jessie jesus jie jill jim jimmy jing jiri joachim joan joana joanna joanne joao joaquin
-jochen jody joe joel joelle joerg johan johann johanna johannes john johnny jolanda jolanta jon
-jonas jonathan jordan jordi jorg jorge jorgen jorn josef josefa josefina joseph josephine josh
-joshua josiane josip jouko joyce jozef juan juana juanita judith judy juergen jukka jules julia
-julian juliana juliane julie julien juliette julio julius jun junko justin justine justyna jutta
-kaarina kacper kai kaisa kalle kamil kamila kaori kareem karel karen karim karin karina karl karla
-karol karolina karoline karsten kaspar kasper katarina katarzyna kate katerina katharina katherine
-kathleen kathrin kathryn kathy katie katja katrin katya kavita kavya kay kazimierz kazuo keiko
-keith kelly ken kenji kenneth kent kenta kerstin kevin khadija khaled khalid kieran kim kimberley
-kimberly kiran kirsten kirsty klaas klara klaus konrad konstantin konstantina konstantinos
-kornelia krishna kristen kristian kristiina kristin kristina kristof kristoffer krystyna krzysztof
-kurt kyle kyriakos laila lajos lakshmi lana lara larissa larry lars laszlo laura laure lauren
-laurence laurent laurie layla lea leah leandro lech lee lei leif leila lena lene leo leon leona
-leonard leonardo leonhard leonie leonor leopold leroy lesley leslie leszek leticia lev lewis li
-lia liam liane lidia lidija liliana liliane lilli lillian lilly lin lina linda lindsay lindsey
-line linus lionel lisa lise liselotte liv livia liz lloyd logan loic lois lola lorena lorenz
-lorenzo loretta lori lothar lotte louis louisa louise luc luca lucas lucia lucian luciana luciano
-lucie lucien lucienne lucila lucille lucinda lucjan lucrezia lucy ludovic ludovica ludwig luigi
-luis luisa luiz lukas lukasz luke luna lutz lydia lydie lynn maarten maciej maddalena madeleine
-madison mads magali magda magdalena magnus mahmoud mai maia maike maja makoto malcolm malgorzata
-malik malin malte mamadou mandy manfred manish manon mansour manuel manuela marc marcel marcela
-marcelle marcello marcelo marcin marco marcos marcus marek maren margaret margarete margarida
-margarita margaux margherita margit margot margrit marguerite maria mariam mariama marian mariana
-marianna marianne mariano marie mariela marielle marika mariko marilyn marina marine mario marion
-marisa marisol marissa marita marius mariusz marjorie mark marko markus marlene marlies marta
-martha martin martina martine marvin mary maryam masako masao massimo mateo mateusz mathias
-mathieu mathilde matilda matilde matt matteo matthew matthias matthieu matti maud maura maureen
-maurice mauricio maurizio mauro max maxime maximilian maximiliano maya mayra meera megan megumi
-mehdi mehmet mei melanie melina melinda melissa melvin mercedes mia micaela michael michaela
-michal michel michela michele micheline michelle michiko mickael midori miguel mihai mika mikael
-mike mikhail mikko mikolaj mila milan milena milica milos min mina minako ming miranda mirela
-miriam mirja mirko miroslav mirta misaki mitchell mitsuko mohamed mohammad mohammed mohan moira
-molly mona monica monika monique moritz morten moses mounir muhammad mukesh murat muriel murielle
-mustafa myriam myrtle nabil nadezhda nadia nadim nadine nadja nancy naoki naoko naomi nasser
-natacha natalia natalie natascha natasha nathalie nathan nathaniel neha neil nele nelly nelson
-nerea nerys nestor niall niccolo nicholas nick nicola nicolai nicolas nicole nicoletta nicolo
-niels nigel nikhil niklas nikola nikolai nikolaos nikolas nikos nils nina nisha noah noel noelle
-noemi noor nora norbert noreen noriko norma norman nour nuno nuria octavia octavio odette odile
-ofelia ola olaf olav ole oleg olena olga oliver olivia olivier olof omar ondrej oriana orlando
-ornella orsolya osama oscar oskar osvaldo oswald otto owen pablo paige paloma pamela panagiotis
-paola paolo pascal pascale pascual pasquale patrice patricia patricio patrick patrizia patryk paul
-paula paulette paulina pauline paulo pavel pavla pawel pedro peggy penelope penny per pernille
-perrine peter petr petra petri petros phil philip philipp philippa philippe philippos phillip
-phoebe phyllis pia pier piero pierre pierrette pieter pietro pilar pinar ping piotr pius pooja
-poul prakash pranav preeti priya priyanka qiang rachel rafael rafaela raffaele raffaella rahul
-raimund rainer raisa rajesh rajiv rakesh ralf ralph ramesh rami ramiro ramon ramona randall randy
-rania raphael raquel rashid raul ravi ray raymond rebecca regina reginald regine rei reiner
-reinhard reinhold remi remigiusz remy renata renate renato renaud rene renee reza ricarda ricardo
-riccardo richard rick rita ritu rob robert roberta roberto robin rocco rocio rod rodney rodolfo
-rodrigo roger rohan rohit roland rolando rolf romain roman romana romeo romy ron ronald ronan rory
-rosa rosalia rosalie rosalind rosanna rosario rosemarie rosemary rosina ross roswitha roxana
-roxane roy ruben rudiger rudolf rui rupert russell ruth ryan ryo sabine sabrina sachiko said
-sakura salim sally salma salvador salvatore sam samantha sami samir samira samuel sandeep sandra
-sandrine sandro sandy sanjana sanjay santiago santino sara sarah sascha saskia satoshi saverio
-scott sean sebastian sebastiano sebastien selina selma serena serge sergei sergey sergio seth
-severine shane shannon sharon shaun shawn sheila shinji shirin shirley shreya sibylle siegfried
-siegrid sigmar sigrid silke silvana silvia silvie silvio simon simona simone sina siobhan sixtine
-slawomir sofia sofie solange solene sonia sonja sophia sophie soren spyridon stacey stacy
-stanislav stanislaw stavros stefan stefania stefanie stefano steffen stella stephan stephane
-stephanie stephen steve steven stewart stig stuart sunita suresh susan susana susann susanna
-susanne suse suzanne suzette svein sven svenja svetlana swati sybille sylvain sylvia sylvie szymon
-tadeusz takashi takeshi tamara tamas tammy tanguy tania tanja tanvi tanya tara tarik tariq taro
-tatiana tatjana taylor ted teodora teodoro terence teresa terry tess tessa thaddeus thea theda
-theo theodor theodora theodore theodoros theresa therese thibault thibaut thierry thilo thomas
-thor thorsten tiago tibor tiffany tilman tim timea timo timothee timothy tina tino tobias todd tom
-tomas tomasz tommaso tommy tomoko tone toni tony torben tore torsten tove tracey tracy travis
-trevor tristan trond troy tullio tyler udo ugo ulf ulises ulla ulrich ulrike umberto ursula
-urszula usha ute uwe vaclav valentin valentina valentine valeria valerie valerio vanesa vanessa
-vasile vasiliki vasilis vera verena verity veronica veronika veronique vicente vicki vicky
-victoire victor victoria vijay vikram viktor viktoria vilma vincent vincenza vincenzo vinod viola
-violet violetta virginia virginie vito vittoria vittorio vivek vivian viviana vivien vivienne
-vladimir vlado volker waldemar walid wallace walter waltraud wanda warren wayne wei wendy wenzel
-werner wesley wieslaw wilfried wilhelm wilhelmina will willem william willy winfried winifred
-wioletta wladyslaw wojciech wolfgang wouter xavier xiao ximena xin yan yann yannick yannis yara
-yasin yasmin yasmine ying yoko yolanda yolande yorgos yoshiko youssef yu yuki yuko yumi yuri yusuf
-yves yvette yvonne zacharias zachary zahra zainab zbigniew zdenek zdenka zeynep zita zlatko zoe
-zofia zoltan zsolt zsuzsanna zuzana
+donata donatella donato donna doreen doris dorota dorothea dorothee dorothy doug douglas dragan
+duarte duc duncan dusan dustin dylan earl ebba ebere eberhard ece ed eddie edgar edita edith
+edmund edoardo eduard eduarda eduardo edward edwige edwin eero efua egil egon eileen eilidh einar
+eithne ekaterina elaine eleanor eleftheria elena eleni eleonora elfriede eliane elias elif elin
+elina eline elisa elisabeth elisabetta elise elizabeth elke ella ellen ellie elodie eloise elsa
+elsbeth else elske elvira elzbieta emanuel emanuela emeka emi emil emilia emiliano emilie emilio
+emily emma emmanuel emmanuelle emrah emre enrica enrico enrique enzo erdem eric erica erich erik
+erika erin erlend ermanno ernest ernesto ernst ersilia erwin esben esra esteban estefania estelle
+esther ethan etienne etsuko eugen eugene eugenia eugenio eun eunice eva evan evangelia evangelos
+evelina evelyn evelyne ewa ewald ewelina eyal ezgi fabian fabiana fabien fabienne fabio fabiola
+fabrice fabrizio fadi faisal faith fang fanny farah farid farouk fatima fatma fatou federica
+federico felicia felicitas felicity felipe felix femi femke feng ferdinand ferenc fergus fernanda
+fernando fidan filip filipa filipe filippa filippo finlay finn finnian fiona fionnuala fiorella
+flavia flavio fleur flora florence florent florentina florian floriane folasade fotini frances
+francesca francesco francine francis francisca francisco franck franco francois francoise franjo
+frank frantisek franz franziska frauke fred freddy frederic frederik frederique fredrik freya
+frida frieda friederike friedrich fritz gabija gabor gabriel gabriela gabriele gabriella gaelle
+gareth gary gaspard gaston gaurav gavin geert geeta gemma gene genevieve geoff geoffrey georg
+george georges georgia georgina georgios gerald geraldine gerard gerardo gerd gerda gerhard german
+germana gerrit gertrud gertrude ghassan gheorghe ghislain ghislaine giacomo giancarlo gianluca
+gianna gianni giedre gilbert gilberto gilles gina ginevra gino giorgia giorgio giorgos giovanna
+giovanni gisela giulia giulio giuseppe giuseppina gizem gladys glen glenn glenys gloria godfrey
+goncalo gonzalo goran gordon gosia grace graciela graeme graham grainne grazia graziella greg
+gregor gregory greta grzegorz guadalupe gudrun guido guilherme guillaume guillermo gulsah gundula
+gunnar gunter gunther gustav gustave gustavo guy gwen gwenael gwendolyn gwyneth gyorgy haakon
+habib hadiza hakan hakon halima halina hamid hamish hamza hana hani hank hanna hannah hanne
+hanneke hannelore hannes hannu hans hao haoran harald harold harpreet harriet harry hartmut haruka
+haruki haruto hasan hassan havva hazel heather hector hedwig heidi heike heiko heiner heinrich
+heinz helen helena helene helga helmut heloise hendrik henri henriette henrik henrike henrique
+henry henryk herbert heribert herman hermann hermine hermione hernan herve hiba hicham hideki
+hideo hieu hikaru hilary hilda hilde hildegard hirokazu hiroko hiroshi holger holly hong horst
+hortense howard hubert hubertus hugh hugo hugues hui humberto hung husein hussein hyejin iain ian
+ibolya ibrahim ida idris ifeoma ignacio ignatius ignazio igor ikram ilaria ildiko ilias ilka ilona
+ilse imani imelda imke immaculada imogen imran indira ines inga ingeborg ingeburg inger ingmar
+ingo ingrid ingvild inigo inka inmaculada ioana ioanna ioannis ion irena irene irina iris irma
+irmgard irmtraud isaac isabel isabella isabelle isak isha ishaan isidoro isla ismael ismail isolde
+istvan itsuki itziar ivan ivana ivano ivar iveta ivo ivona iwan iwona iza izabela jacek jack
+jackie jacob jacopo jacqueline jacques jadwiga jagoda jaime jake jakob jakub jamal james jamie
+jamila jan jana jane janet janice janina janine janos janusz jaqueline jared jarek jarmila jaromir
+jaroslav jaroslaw jasmin jasmine jason jasper javier jay jaya jean jeanette jeanne jeannette jeff
+jeffrey jelena jelle jenna jennifer jenny jens jeppe jeremy jeroen jerome jerry jerzy jesper jesse
+jessica jessie jesus jette jianhua jie jihoon jill jim jimmy jing jiri jitka jiwoo joachim joakim
+joan joana joanna joanne joao joaquin joaquina jochen jody joe joel joelle joerg johan johann
+johanna johannes john johnny jolanda jolanta jolien jon jonas jonathan joost jordan jordi jorg
+jorge jorgen jorn josef josefa josefina josefine joseph josephine josh joshua josiane josip jouko
+jovana joyce jozef juan juana juanita juanjo judith judy juergen jukka jules julia julian juliana
+juliane julie julien juliette julio julius jun junko jurgen jurriaan justin justine justyna jutta
+kaarina kacper kai kaisa kaja kalina kalle kalliope kamala kamil kamila kamran kaori kareem karel
+karen karim karin karina karl karla karol karolina karoline karsten karthik kasia kasimir kaspar
+kasper katalin katarina katarzyna kate katerina katharina kathe katherine kathleen kathrin kathryn
+kathy katie katja katrin katya kavita kavya kay kazimierz kazuki kazuo kazuya keiko keiran keith
+kelechi kelly kemal ken kenan kenji kenneth kent kenta kerem kerstin kevin keziah khadija khaled
+khalid khalil kieran kim kimberley kimberly kinga kiran kirsten kirsty kjell klaas klara klaudia
+klaus kofi kohei konrad konstantin konstantina konstantinos kornelia krishna kristen krister
+kristian kristiina kristin kristina kristjan kristof kristoffer krystian krystyna krzysztof kunal
+kurt kwabena kwame kyle kyriaki kyriakos lachlan laila lajos lakshmi lana laoise lara larissa
+larry lars lasse laszlo latoya laura laure lauren laurence laurent laurie layla lea leah leandra
+leandro lech lee lei leif leila leire lena lene leo leocadia leon leona leonard leonardo leonhard
+leonie leonor leopold leopoldo leroy lesley leslie leszek leticia lev lewis li lia liam liane
+lidia lidija lieke liesbeth liliana liliane lilja lilli lillian lilly lin lina linda lindsay
+lindsey line linh linnea linus lionel lisa lise liselotte liv livia livio liz ljubica lloyd logan
+loic lois lola lonneke lorcan lorena lorenz lorenzo loretta lori lothar lotta lotte louis louisa
+louise luc luca lucas lucia lucian luciana luciano lucie lucien lucienne lucila lucille lucinda
+lucjan lucrezia lucy ludmila ludovic ludovica ludwig luigi luis luisa luiz lukas lukasz luke luna
+lutz luuk lydia lydie lynn maarit maarten maartje macarena maciej maciek maddalena madeleine madhu
+madison mads maeve magali magda magdalena magnhild magnus mahesh mahmoud mai maia maike maite maja
+makena makoto malcolm malgorzata malik malin malte mamadou mandeep mandy manfred manish manjit
+manolis manon mansour manuel manuela marc marcel marcela marcella marcelle marcello marcelo marcin
+marco marcos marcus marek maren margaret margarete margarida margarita margaux margherita margit
+margot margrit marguerite maria mariam mariama marian mariana marianna marianne mariano marie
+mariela marielle marika mariko marilyn marina marine mario marion marisa marisol marissa marita
+marius mariusz marjorie mark marko markus marlena marlene marlies marta martha martijn martin
+martina martine marvin mary maryam marzena masahiro masako masao massimo mateo mateusz mathias
+mathieu mathilda mathilde matilda matilde matt matteo matthew matthias matthieu matthijs matti
+maud maura maureen maurice mauricio maurizio mauro max maxime maximilian maximiliano maya mayra
+mayumi meera megan megumi mehdi mehmet mei meike meiling melanie melina melinda melis melissa
+meltem melvin menno merce mercedes merve mette mia micaela micha michael michaela michal michel
+michela michele micheline michelle michiko mickael midori miguel mihai miia mika mikael mike
+mikhail mikkel mikko mikolaj mila milan milena milica milos min mina minako ming mingyu minh
+minseo miranda mireia mireille mirela miriam mirja mirjam mirko miroslav mirta misaki misha
+mitchell mitsuko mitsuru mohamed mohammad mohammed mohan moira moises molly mona monica monika
+monique montserrat morag moritz morten moses mounir muhammad muireann mukesh murat muriel murielle
+mustafa myriam myrtle nabil nadezhda nadia nadim nadine nadja naima nanami nancy naoki naoko naomi
+narges nasser natacha natalia natalie natascha natasha nathalie nathan nathaniel natsumi nayeli
+neela neha neil nele nelly nelson nerea nerys nestor ngozi nguyen niall niccolo nicholas nick
+nicola nicolai nicolas nicole nicoletta nicolette nicolo niels nigel nikhil niklas nikola nikolai
+nikolaj nikolaos nikolas nikos nils nina nisha nkechi noah noel noelia noelle noemi noor noortje
+nora norbert noreen noriko norma norman nour nuno nuria obinna oceane octavia octavio odette odile
+ofelia oisin oksana ola olaf olamide olav olawale ole oleg olena olga oliver olivia olivier oliwia
+olof olumide oluwaseun omar ondrej onur oriana oriol orla orlando ornella orsola orsolya osama
+oscar oskar osvaldo oswald ottavio ottilie otto owen ozan ozge pablo padraig paige paloma pamela
+panagiotis paola paolo paraskevi pascal pascale pascual pasquale patrice patricia patricio patrick
+patrizia patryk paul paula paulette paulina pauline paulo pavel pavla pawel pedro peggy penelope
+penny per perla pernille perrine peter petr petra petri petronella petros phil philip philipp
+philippa philippe philippos phillip phoebe phuong phyllis pia pier piero pierre pierrette piet
+pieter pietra pietro pilar pinar ping piotr pius pooja poppy poul prakash pranav pratik predrag
+preeti priscilla priya priyanka przemyslaw qiang quang rachel radoslaw rafael rafaela rafal
+raffaele raffaella ragnar ragnhild raheem rahul raimund rainer raisa rajesh rajiv rakesh ralf
+ralph raluca ramesh rami ramiro ramon ramona randall randy rania raphael raquel rashid rasmus raul
+ravi ravindra ray raymond rebecca regina reginald regine rei reiner reinhard reinhilde reinhold
+remi remigiusz remy renata renate renato renaud rene renee reza rhiannon rhys ricarda ricardo
+riccardo richard rick rikke rini rita ritu ritva rob robbert robert roberta roberto robin rocco
+rocio rod roderick rodney rodolfo rodrigo rogelio roger rohan rohit roisin roland rolando rolf
+romain roman romana romeo romuald romy ron ronald ronan ronja rory rosa rosalia rosalie rosalind
+rosamund rosanna rosario rosella rosemarie rosemary rosina ross roswitha roxana roxane roy rozalia
+ruairi ruben rudiger rudolf rui rukhsana runa rupert russell ruth ryan ryo ryota ryszard saana
+sabine sabri sabrina sachiko sadiq said saiful sakari sakura salim sally salma salome salvador
+salvatore sam samantha sami samir samira samuel sandeep sandra sandrine sandro sandy sanjana
+sanjay sanjeev sanna sanne santeri santiago santino saoirse sara sarah sascha saskia satoshi satu
+savannah saverio sayaka scott seamus sean sebastian sebastiano sebastien selcuk selina selma semra
+senan seojun serena serge sergei sergey sergio serkan seth severine seweryn shabnam shalini shane
+shanice shannon shanthi sharon shaun shawn sheila shinichi shinji shiori shirin shirley shota
+shreya sibel sibylle siegfried sieglinde siegrid sigmar sigrid sigrun sigurd silje silke silvana
+silvia silvie silvio simon simona simone sina sindre sinead sinem siobhan siri siv sixtine slavica
+slawomir sloane snezana sofia sofie sokrates solange solene solveig sonal sonia sonja soojin
+sophia sophie sorcha soren spyridon stacey stacy stanislav stanislaw stanislawa stavros stavroula
+stefan stefania stefanie stefano steffen stella stephan stephane stephanie stephen steve steven
+stewart stig stina stuart sukanya sunil sunita suresh susan susana susann susanna susanne suse
+suzanne suzette svea svein sven svenja svetlana swapnil swati sybille sylvain sylvia sylvie sylwia
+szabolcs szymon taavi tadeusz tadhg taiwo takashi takeshi takumi tamara tamas tammy tamsin tanguy
+tania tanja tanvi tanya tara tarik tariq tariro taro tatiana tatjana tatsuya taylor ted tegan
+teodor teodora teodoro terence teresa terje terry tess tessa tetsuya thaddeus thanasis thandiwe
+thea theda theo theodor theodora theodore theodoros theresa therese thibault thibaut thierry thijs
+thilo thomas thomasina thor thora thorsten thorvald thuy tiago tibor tiffany tilda tilman tim
+timea timo timothee timothy timur tina tino tjorven tobias todd tom tomas tomasz tommaso tommy
+tomoko tomoya tone toni tony torben torbjorn tore torsten torunn tove tracey tracy travis trevor
+tristan trond troy tuan tullio tuomas tuulia tyler udo ugo ulf ulises ulla ulrich ulrika ulrike
+umberto umut unai urs ursula urszula usha ute uwe vaclav vaibhav valentin valentina valentine
+valeria valerie valerio valtteri vanesa vanessa vangelis vasile vasiliki vasilis veerle vera
+verena verity veronica veronika veronique vesna vibeke vicente vicki vicky victoire victor
+victoria vidar vijay vijaya vikram viktor viktoria viljami vilma vincent vincenza vincenzo vinod
+viola violaine violet violetta virginia virginie vito vittoria vittorio vivek vivian viviana
+vivien vivienne vladimir vlado vlasta vojtech volkan volker waldemar walid wallace walter waltraud
+wanda warren wayne wei weiming wendy wenzel werner wesley wiebke wieslaw wietske wiktoria wilfried
+wilhelm wilhelmina will willem william willy wim winfred winfried winifred wioletta wladyslaw
+wojciech wolfgang wolfram wouter xabier xavier xiao xiaoming ximena xin yagmur yan yann yannick
+yannis yara yasin yasmin yasmina yasmine yasuhiro yelena yevgenia yigit yildiz ying yngve yoko
+yolanda yolande yordan yorgos yoshiko youssef yu yuki yuko yumi yuri yusuf yusuke yuto yuval
+yuxuan yves yvette yvonne zacharias zachary zaheer zahra zainab zbigniew zdenek zdenka zehra
+zeljko zeynab zeynep zihan zita zlatko zoe zofia zoltan zsofia zsolt zsuzsanna zuzana zuzanna
+zygmunt
 """
 #: First names, without accents.
 GIVEN: Final = frozenset(_GIVEN.split())

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import ClassVar, Final
+from unicodedata import combining, normalize
 
 from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
@@ -126,7 +127,8 @@ _NO_NAME: Final = frozenset(
      "september", "october", "november", "december", "english", "german", "french", "spanish",
      "italian", "dutch", "greek", "polish", "github", "google", "microsoft", "amazon", "apple",
      "linux", "windows", "python", "java", "javascript", "docker", "kubernetes", "claude", "bot",
-     "actions", "security"]
+     "actions", "security", "vat", "id", "iban", "bic", "ssn", "dob", "mrn", "nhs", "tin", "cvv",
+     "pin", "uuid"]
 )  # fmt: skip
 
 #: First names that are also a month or a product: only with a last name behind them.
@@ -217,7 +219,10 @@ _INTRODUCTIONS: Final = (
 )  # fmt: skip
 #: Words behind which often somebody is named; only names with a known first name count.
 _MENTIONS: Final = (
-    "i am", "i'm", "i’m", "this is", "contact", "customer", "client", "patient", "employee",
+    "opened by", "closed by", "raised by", "filed by", "handled by", "according to", "call with",
+    "interview with", "conversation with", "gespräch mit", "anruf von", "notre client",
+    "notre cliente", "klientka", "rozmowa z", "send it to", "sent it to", "i am", "i'm", "i’m",
+    "this is", "contact", "customer", "client", "patient", "employee",
     "colleague", "spoke to", "spoke with", "spoke to", "talk to", "talked to", "meeting with",
     "met with", "assigned to", "signed by", "reported by", "approved by", "ask", "ping", "call",
     "email", "user", "caller", "passenger", "tenant", "member", "applicant", "attendee", "manager",
@@ -401,10 +406,59 @@ def _has_shape(word: str) -> bool:
 
 def _known(text: str, parts: list[tuple[int, int]]) -> bool:
     """Whether the first word is a first name people bear."""
-    first = text[parts[0][0] : parts[0][1]].lower()
+    first = _bare(text[parts[0][0] : parts[0][1]].lower())
     return first in GIVEN or any(
         piece in GIVEN for piece in re.split(r"[-'’]", first) if len(piece) > 2
     )
+
+
+#: Letters that are no letter of English with an accent.
+_LETTERS: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
+
+
+def _bare(word: str) -> str:
+    """Without accents, as `GIVEN` has its names."""
+    if word.isascii():
+        return word
+    return "".join(c for c in normalize("NFKD", word.translate(_LETTERS)) if not combining(c))
+
+
+#: First names that are also words of source code and of sentences in small letters.
+_ALSO_WORDS: Final = frozenset(
+    ["said", "max", "min", "per", "line", "ping", "tone", "rob", "bill", "will", "mark", "grace",
+     "hope", "faith", "joy", "may", "june", "art", "dot", "rod", "sandy", "rusty", "penny", "iris",
+     "ruby", "jasper", "eve", "gene", "guy", "pat", "sue", "dale", "dean", "drew", "glen", "lance",
+     "rose", "violet", "crystal", "christian", "angel", "kay", "lee", "ray", "ross", "sky", "bo"]
+)  # fmt: skip
+
+
+def _in_small_letters(text: str, at: int, limit: int) -> list[tuple[int, int]]:
+    """A first name people bear and a last name, both without capitals, as people chat."""
+    parts: list[tuple[int, int]] = []
+    named = 0
+    while named < 2:
+        match = _WORD.match(text, at, limit)
+        word = match.group() if match is not None else ""
+        if match is None or not word.islower() or len(word) < 2 or word[-1] == ".":
+            break
+        if text[match.end() : match.end() + 1] in _GOES_ON:
+            break
+        if not parts and (
+            word in _ALSO_WORDS
+            or (_bare(word) not in GIVEN and _bare(word.partition("-")[0]) not in GIVEN)
+        ):
+            return []
+        if word in COMMON or word in TRADE or word in _NO_NAME:
+            break
+        named += word not in _PARTICLES
+        parts.append(match.span())
+        if text[match.end() : match.end() + 1] != " ":
+            break
+        at = match.end() + 1
+    return parts if named == 2 else []
+
+
+_GOES_ON: Final = frozenset("_@\\(=[0123456789")
 
 
 def _unusual(text: str, parts: list[tuple[int, int]]) -> bool:
@@ -421,7 +475,7 @@ def _is_name(value: str, place: Place, *, beside: str) -> bool:
     if "," in written:  # `Doe, Jane`
         last, _, first = written.partition(",")
         written = f"{first.strip()} {last.strip()}" if first.strip() else last
-    if written.islower() and place is not Place.VAGUE:
+    if written.islower() and (place is not Place.VAGUE or _PERSONAL.search(beside)):
         titled = _FIRST_LETTERS.sub(lambda first: first.group().upper(), written)
         parts = _person(titled, 0, len(titled)) if len(titled) == len(written) else []
         whole = len(parts) > 1 and parts[-1][1] == len(titled)
@@ -497,7 +551,8 @@ def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None
         while end > at and text[end - 1] == "\\" and quote in ("'", '"'):
             end = text.find(quote, end + 1, at + _LONGEST)
         return (at, end) if end > at and "\n" not in text[at:end] else None
-    parts = _person(text, at, min(len(text), at + _LONGEST))
+    limit = min(len(text), at + _LONGEST)
+    parts = _person(text, at, limit) or _in_small_letters(text, at, limit)
     if not parts:
         return None
     if text.startswith(", ", parts[-1][1]):  # `Doe, Jane`
@@ -511,7 +566,7 @@ def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
     for value, start, end in columns(text, labels):
         cell = text[start:end]
         if (
-            cell[:1].isupper()
+            (cell[:1].isupper() or (" " in cell and cell.islower()))
             and 2 <= len(cell) <= _LONGEST
             and _is_name(cell, _PLACES[value.rule], beside="email")
         ):
@@ -689,7 +744,8 @@ def _cued(source: Source) -> Iterator[Span]:
             yield from _signature(text, at, end)
         if text[end : end + 1] != " ":
             continue
-        if not text[end + 1 : end + 2].isupper() and (
+        small = text[end + 1 : end + 2].islower() and _may_be_small(text, cue, at, end)
+        if not (small or text[end + 1 : end + 2].isupper()) and (
             cue not in (_Cue.TITLE, _Cue.GREETING)
             or text[end + 1 : end + 6].partition(" ")[0] not in _LEADING
         ):
@@ -697,9 +753,28 @@ def _cued(source: Source) -> Iterator[Span]:
         before = text[at - 1 : at]
         if before and (before.isalnum() or before in "_./@$"):
             continue
-        parts = _person(text, end + 1, min(len(text), end + 1 + _LONGEST))
+        limit = min(len(text), end + 1 + _LONGEST)
+        if small and (parts := _in_small_letters(text, end + 1, limit)):
+            if cue is not _Cue.GREETING or _AFTER_GREETING.match(text, parts[-1][1]):
+                yield Span(parts[0][0], parts[-1][1], "NAME", 0.7, cue.name.lower())
+            continue
+        parts = _person(text, end + 1, limit)
         if parts and _is_told(text, cue, at, parts, _CUE_NAMES[index]):
             yield Span(parts[0][0], parts[-1][1], "NAME", 0.75, cue.name.lower())
+
+
+def _may_be_small(text: str, cue: _Cue, at: int, end: int) -> bool:
+    """Whether behind this cue a name may stand without capitals."""
+    return cue is not _Cue.CLOSING and (
+        cue is not _Cue.TITLE or text[at:end].rstrip(".").lower() in _SMALL_TITLES
+    )
+
+
+_SMALL_TITLES: Final = frozenset(
+    ["mr", "mrs", "ms", "dr", "prof", "herr", "herrn", "frau", "monsieur", "madame", "mme", "señor",
+     "señora", "sr", "sra", "signor", "signora", "sig", "senhor", "senhora", "mevrouw", "meneer",
+     "pan", "pani", "fru", "fröken"]
+)  # fmt: skip
 
 
 def _is_told(text: str, cue: _Cue, at: int, parts: list[tuple[int, int]], written: str) -> bool:
@@ -737,7 +812,10 @@ def _signature(text: str, at: int, end: int) -> Iterator[Span]:
     gap = _AFTER_CLOSING.match(text, end)
     if gap is None:
         return
-    parts = _person(text, gap.end(), min(len(text), gap.end() + _LONGEST))
+    limit = min(len(text), gap.end() + _LONGEST)
+    parts = _person(text, gap.end(), limit)
+    if not parts and "\n" in gap.group():
+        parts = _in_small_letters(text, gap.end(), limit)
     if not parts or len(parts) > 4 or not _AFTER_SIGNATURE.match(text, parts[-1][1]):
         return
     if _known(text, parts) or (len(parts) > 1 and _unusual(text, parts) and "\n" in gap.group()):
