@@ -98,12 +98,15 @@ def hold(ledger: Ledger, stores: Stores, request: Mapping[str, Any]) -> dict[str
         raise EvidenceError("A hold can be placed or released.")
     if name in known:
         raise EvidenceError(f"The hold {name} is there already; release it, or choose another id.")
+    until = time_of(request, "until")
+    if until is not None and until <= stores.now():
+        raise EvidenceError("--until is over already, so nothing would be held; name a later date.")
     ext = {
         "id": name,
         "state": "placed",
         "scope": _scope(stores, request),
         "reason": required_text(request, "reason"),
-        "until": time_of(request, "until") or 0,
+        "until": until or 0,
         "operator": required_text(request, "operator"),
     }
     return _record(ledger, ext)

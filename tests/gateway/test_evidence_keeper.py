@@ -276,6 +276,17 @@ async def test_what_expired_goes_by_itself_but_for_holds(tmp_path: Path) -> None
         stores.close()
 
 
+def test_a_hold_that_is_over_already_is_refused(stores: Stores, tmp_path: Path) -> None:
+    place = {"do": "place", "id": "h", "reason": "r", "operator": "o", "all": True}
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin="t") as ledger:
+        for until in ("2024-10-04", "1970-01-01"):  # the clock says 2024-10-04
+            with pytest.raises(EvidenceRefused, match="later date"):
+                done("hold", ledger, stores, {**place, "until": until})
+        assert ledger.size == 1
+        assert done("hold", ledger, stores, {**place, "until": "2024-10-05"})["seq"] == 1
+    stores.close()
+
+
 async def test_what_needs_a_person_s_key_is_told_and_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
