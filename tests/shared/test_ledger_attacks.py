@@ -37,6 +37,19 @@ ISSUES = {
     "line_break_removed": "record_changed",
     "tree_mismatch": "record_changed",
     "checkpoint_unreadable": "record_changed",
+    "checkpoint_out_of_order": "record_changed",
+}
+#: Where one of these is found, the single file goes on at the next seal: what else the package
+#: says about the same segment may be missing.
+DAMAGE = {"record_changed", "checkpoint_signature"}
+FOLLOWS = {
+    "checkpoint_missing",
+    "clock_decreased",
+    "head_mismatch",
+    "line_break_removed",
+    "records_removed",
+    "torn_tail",
+    "unsigned_tail",
 }
 
 
@@ -129,7 +142,8 @@ def verify(path: Path, held: Held | None = None) -> Said:
 
 def coarse(said: Said) -> set[str]:
     """The single file says `record_changed` for what the package names more exactly."""
-    return {ISSUES.get(code, code) for code in said.found}
+    found = {ISSUES.get(code, code) for code in said.found}
+    return found - FOLLOWS if found & DAMAGE else found
 
 
 # -- a log, and what is held of it -----------------------------------------------------------------

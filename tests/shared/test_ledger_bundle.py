@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-import runpy
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import orjson
 import pytest
 from synthetic_log import ORIGIN, SIGNER, SyntheticLog, task_records
 
-import shared.ledger as ledger_package
-from shared.ledger import Ledger, Status
+from shared.ledger import Ledger, Status, ledger_verify
 from shared.ledger.bundle import (
     MANIFEST,
     is_bundle,
@@ -408,39 +406,39 @@ REQUEST, OUTCOME = record_name(0, FIRST, "json"), record_name(0, FIRST + 1, "jso
 PROOF = record_name(0, FIRST, "tlog-proof")
 
 
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        (replaced(REQUEST, b"coder", b"tester"), "record_changed"),
-        (replaced(REQUEST, b'"v":1}', b'"v":1} '), "record_changed"),
-        (replaced(PROOF, b"=\n\naudit", b"=\n" + b"A" * 43 + b"=\n\naudit"), "record_changed"),
-        (replaced(PROOF, b"index 83", b"index 84"), "proof_changed"),
-        (replaced(PROOF, b"index 83", b"extra eA==\nindex 83"), "proof_changed"),
-        (replaced(PROOF, b"\xe2\x80\x94 ", b"\xe2\x80\x94 x"), "proof_changed"),
-        (replaced(PROOF, b"@v1", b"@v2"), "proof_changed"),
-        (added(PROOF, b"\xff"), "proof_changed"),
-        (record_moved, "record_changed"),
-        (proof_moved, "proof_changed"),
-        (removed(PROOF), "proof_missing"),
-        (removed(REQUEST), "proof_missing"),
-        (removed(REQUEST, PROOF), "outcome_unpaired"),
-        (removed(OUTCOME, record_name(0, FIRST + 1, "tlog-proof")), "request_unanswered"),
-        (removed(record_name(0, 2, "json"), record_name(0, 2, "tlog-proof")), "policy_unknown"),
-        (signed_by_another, "key_unknown"),
-        (another_root, "checkpoint_changed"),
-        (of_another_log, "checkpoint_changed"),
-        (removed("logs/0/checkpoint"), "checkpoint_changed"),
-        (removed("logs/0/log.json"), "log_json_changed"),
-        (replaced("logs/0/log.json", b"vkeys", b"vkeyz"), "log_json_changed"),
-        (added(f"logs/0/texts/{DIGEST}", POLICY + b"\n"), "text_changed"),
-        (removed(f"logs/0/texts/{DIGEST}"), "text_missing"),
-        (added("logs/0/texts/" + "0" * 64), "text_changed"),
-        (added("logs/0/anchors/3.tsr"), "anchor_changed"),
-        (added("logs/1/log.json"), "log_json_changed"),
-        (added("logs/0/extra"), "file_unlisted"),
-        (added("../outside"), "file_unlisted"),
-    ],
-)
+CHANGES: list[tuple[Callable[[Members], None], str]] = [
+    (replaced(REQUEST, b"coder", b"tester"), "record_changed"),
+    (replaced(REQUEST, b'"v":1}', b'"v":1} '), "record_changed"),
+    (replaced(PROOF, b"=\n\naudit", b"=\n" + b"A" * 43 + b"=\n\naudit"), "record_changed"),
+    (replaced(PROOF, b"index 83", b"index 84"), "proof_changed"),
+    (replaced(PROOF, b"index 83", b"extra eA==\nindex 83"), "proof_changed"),
+    (replaced(PROOF, b"\xe2\x80\x94 ", b"\xe2\x80\x94 x"), "proof_changed"),
+    (replaced(PROOF, b"@v1", b"@v2"), "proof_changed"),
+    (added(PROOF, b"\xff"), "proof_changed"),
+    (record_moved, "record_changed"),
+    (proof_moved, "proof_changed"),
+    (removed(PROOF), "proof_missing"),
+    (removed(REQUEST), "proof_missing"),
+    (removed(REQUEST, PROOF), "outcome_unpaired"),
+    (removed(OUTCOME, record_name(0, FIRST + 1, "tlog-proof")), "request_unanswered"),
+    (removed(record_name(0, 2, "json"), record_name(0, 2, "tlog-proof")), "policy_unknown"),
+    (signed_by_another, "key_unknown"),
+    (another_root, "checkpoint_changed"),
+    (of_another_log, "checkpoint_changed"),
+    (removed("logs/0/checkpoint"), "checkpoint_changed"),
+    (removed("logs/0/log.json"), "log_json_changed"),
+    (replaced("logs/0/log.json", b"vkeys", b"vkeyz"), "log_json_changed"),
+    (added(f"logs/0/texts/{DIGEST}", POLICY + b"\n"), "text_changed"),
+    (removed(f"logs/0/texts/{DIGEST}"), "text_missing"),
+    (added("logs/0/texts/" + "0" * 64), "text_changed"),
+    (added("logs/0/anchors/3.tsr"), "anchor_changed"),
+    (added("logs/1/log.json"), "log_json_changed"),
+    (added("logs/0/extra"), "file_unlisted"),
+    (added("../outside"), "file_unlisted"),
+]
+
+
+@pytest.mark.parametrize(("change", "code"), CHANGES)
 def test_a_change_that_the_manifest_lists_is_named_too(
     change: Callable[[Members], None], code: str, made: Made, tmp_path: Path
 ) -> None:
@@ -451,27 +449,27 @@ def test_a_change_that_the_manifest_lists_is_named_too(
     assert "file_changed" not in found
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda manifest: manifest.update(bundle=2),
-        lambda manifest: manifest.pop("selection"),
-        lambda manifest: manifest.update(more=1),
-        lambda manifest: manifest["selection"].update(tasks=["T4"]),
-        lambda manifest: manifest["selection"].update(tasks=[]),
-        lambda manifest: manifest["logs"][0].update(size=1),
-        lambda manifest: manifest["logs"][0].update(root="00" * 32),
-        lambda manifest: manifest["logs"][0].update(origin="other"),
-        lambda manifest: manifest["logs"][0]["records"].pop("83"),
-        lambda manifest: manifest["logs"][0]["records"].update({"9": "because"}),
-        lambda manifest: manifest["logs"][0]["records"].update({"83": "pair"}),
-        lambda manifest: manifest["logs"][0]["records"].update({"2": "selected"}),
-        lambda manifest: manifest["logs"].append(dict(manifest["logs"][0])),
-        lambda manifest: manifest.update(logs=[]),
-        lambda manifest: manifest.update(files=[]),
-        lambda manifest: manifest.update(texts="gone"),
-    ],
-)
+MANIFESTS: list[Callable[[Any], Any]] = [
+    lambda manifest: manifest.update(bundle=2),
+    lambda manifest: manifest.pop("selection"),
+    lambda manifest: manifest.update(more=1),
+    lambda manifest: manifest["selection"].update(tasks=["T4"]),
+    lambda manifest: manifest["selection"].update(tasks=[]),
+    lambda manifest: manifest["logs"][0].update(size=1),
+    lambda manifest: manifest["logs"][0].update(root="00" * 32),
+    lambda manifest: manifest["logs"][0].update(origin="other"),
+    lambda manifest: manifest["logs"][0]["records"].pop("83"),
+    lambda manifest: manifest["logs"][0]["records"].update({"9": "because"}),
+    lambda manifest: manifest["logs"][0]["records"].update({"83": "pair"}),
+    lambda manifest: manifest["logs"][0]["records"].update({"2": "selected"}),
+    lambda manifest: manifest["logs"].append(dict(manifest["logs"][0])),
+    lambda manifest: manifest.update(logs=[]),
+    lambda manifest: manifest.update(files=[]),
+    lambda manifest: manifest.update(texts="gone"),
+]
+
+
+@pytest.mark.parametrize("change", MANIFESTS)
 def test_a_changed_manifest_is_named(change: Any, made: Made, tmp_path: Path) -> None:
     members = members_of(made.data, tmp_path)
     manifest = orjson.loads(members[MANIFEST])
@@ -510,68 +508,37 @@ def test_no_flipped_bit_of_a_bundle_changes_what_is_believed(made: Made, tmp_pat
     assert silent < 100
 
 
-SINGLE_FILE = Path(ledger_package.__file__).with_name("ledger_verify.py")
+def changed_bundles(members: Members) -> Iterator[bytes]:
+    """Every bundle of the tests above: changed, changed and listed anew, with another manifest."""
+    for change, _ in [(lambda members: None, ""), *CHANGES]:
+        changed = dict(members)
+        change(changed)
+        yield from (pack(changed), listed_anew(changed))
+    for edit in MANIFESTS:
+        manifest = orjson.loads(members[MANIFEST])
+        edit(manifest)
+        yield pack({**members, MANIFEST: manifest_bytes(manifest)})
+    yield pack({**members, MANIFEST: orjson.dumps(orjson.loads(members[MANIFEST]))})
+    for name in members:
+        yield pack({**members, name: flip(members[name])})
+        yield pack({other: data for other, data in members.items() if other != name})
+    packed = pack(members)
+    chance = random.Random(11)
+    yield from (flip(packed, chance.randrange(len(packed))) for _ in range(60))
 
 
-@pytest.mark.skipif(not SINGLE_FILE.is_file(), reason="the verifier in one file is not here")
-def test_a_bundle_without_texts_shows_no_term_and_says_why_it_is_incomplete(
-    log: SyntheticLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = make_bundle([log.directory], Selection(tasks=("T3",)), with_texts=False)
-    members = members_of(made.data, tmp_path)
-    assert not any("/texts/" in name for name in members)
-    assert POLICY not in made.data
-    assert orjson.loads(members[MANIFEST])["texts"] == "left_out"
-    assert b"left out on purpose" in members["README.txt"]
-    path = tmp_path / "bundle.zip"
-    write_bundle(path, made)
-    verdict = verify_bundle(path, vkeys=[VKEY])
-    assert verdict.status is Status.INCOMPLETE
-    (finding,) = verdict.findings
-    assert finding.code == "text_missing"
-    assert "left out on purpose" in finding.sentence
-    single: Any = runpy.run_path(str(SINGLE_FILE))["main"]
-    assert single([str(path), "--json", "--vkey", VKEY]) == 2
-    (said,) = orjson.loads(capsys.readouterr().out)["findings"]
-    assert said["code"] == "text_missing"
-
-
-@pytest.mark.skipif(not SINGLE_FILE.is_file(), reason="the verifier in one file is not here")
 def test_the_verifier_in_one_file_says_the_same(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    single: Any = runpy.run_path(str(SINGLE_FILE))["main"]
-    members = members_of(made.data, tmp_path)
-    changes: list[Callable[[Members], None]] = [
-        lambda members: None,
-        replaced(REQUEST, b"coder", b"tester"),
-        replaced(PROOF, b"index 83", b"index 84"),
-        record_moved,
-        proof_moved,
-        removed(PROOF),
-        removed(REQUEST),
-        removed(REQUEST, PROOF),
-        removed(OUTCOME, record_name(0, FIRST + 1, "tlog-proof")),
-        removed(record_name(0, 2, "json"), record_name(0, 2, "tlog-proof")),
-        signed_by_another,
-        another_root,
-        of_another_log,
-        removed("logs/0/checkpoint"),
-        removed("logs/0/log.json"),
-        added(f"logs/0/texts/{DIGEST}", POLICY + b"\n"),
-        removed(f"logs/0/texts/{DIGEST}"),
-    ]
-    path = tmp_path / "both.zip"
-    for number, change in enumerate(changes):
-        changed = dict(members)
-        change(changed)
-        for data in (pack(changed), listed_anew(changed)):
-            path.write_bytes(data)
-            for keys in ([], [VKEY], [Signer(ORIGIN, bytes(32)).key.vkey()]):
-                options = [word for key in keys for word in ("--vkey", key)]
-                code = single([str(path), "--json", *options])
-                capsys.readouterr()
-                assert code == verify_bundle(path, vkeys=keys).exit_code, (number, keys)
+    path, stranger = tmp_path / "both.zip", Signer(ORIGIN, bytes(32)).key.vkey()
+    for number, data in enumerate(changed_bundles(members_of(made.data, tmp_path))):
+        path.write_bytes(data)
+        for keys in ([], [VKEY], [stranger]):
+            options = [word for key in keys for word in ("--vkey", key)]
+            code = ledger_verify.main([str(path), "--json", *options])
+            said = capsys.readouterr().out
+            verdict = verify_bundle(path, vkeys=keys)
+            assert code == verdict.exit_code, (number, keys, said, verdict.findings)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"not a zip", b"PK\x05\x06" + bytes(18)])
