@@ -32,6 +32,8 @@ Progress = Callable[[str], None]
 #: Keys and record numbers in one record: a record line is 60 KiB at most.
 KEYS_IN_RECORD: Final = 500
 SEQS_IN_RECORD: Final = 2_000
+#: States of an erasure before its first key is destroyed.
+_NOTHING_GONE: Final = frozenset({"planned", "vaulted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,9 @@ def erase(
         if known is None:
             kept = _chosen(stores, wish)
             _check(ledger, stores, kept, name, operator)
+            if kept:
+                # Before anything is noted: what cannot be done must not stop the next start.
+                stores.keys.check_new_key(_file(optional_text(request, "new_key_file")))
             plan = {
                 "wish": wish.digest(stores),
                 "keys": [item.keyid for item in kept],
@@ -101,21 +106,32 @@ def erase(
             }
             stores.keys.begin(name, plan)
             progress("planned")
+        elif known.state in _NOTHING_GONE and known.plan["keys"]:
+            # The first time may have failed for the lack of just this.
+            file = optional_text(request, "new_key_file") or known.plan["new_key_file"]
+            stores.keys.check_new_key(_file(file))
+            _advance(stores, known, known.state, new_key_file=file)
         return _answer(_run(ledger, stores, name, progress))
 
 
 def resume(ledger: Ledger, stores: Stores) -> list[str]:
-    """End the erasures that were cut short; return their requests. One that a hold forbids by now
-    and that has destroyed nothing yet stays as it is. Raises EvidenceError."""
+    """End the erasures that were cut short; return their requests. One that a hold forbids by now,
+    or that lacks a new wrapping key, and that has destroyed nothing yet stays as it is: whoever
+    asked for it can ask again. Raises EvidenceError."""
     if not stores.keys.exists:
         return []
     stores.keys.open()
     ended = []
     with stores.store.alone():
         for erasure in stores.keys.unfinished():
-            if erasure.state in {"planned", "vaulted"}:
+            if erasure.state in _NOTHING_GONE:
                 kept = _of_keys(stores, erasure.plan["keys"])
                 if decide(kept, _holds(stores), stores.now()):
+                    continue
+                try:
+                    if erasure.plan["keys"]:
+                        stores.keys.check_new_key(_file(erasure.plan["new_key_file"]))
+                except EvidenceError:
                     continue
             _run(ledger, stores, erasure.request, lambda _: None)
             ended.append(erasure.request)
@@ -213,8 +229,8 @@ def _run(ledger: Ledger, stores: Stores, name: str, progress: Progress) -> Erasu
         seqs = sorted({seq for keyid in keyids for seq in by_key.get(keyid, ())})
         erasure = Erasure(name, erasure.state, {**erasure.plan, "records": seqs})
         if keyids:
-            file = erasure.plan["new_key_file"]
-            stores.keys.shred(erasure, keyids, Path(file) if file else None, progress=progress)
+            file = _file(erasure.plan["new_key_file"])
+            stores.keys.shred(erasure, keyids, file, progress=progress)
             erasure = _now(stores, name)
         else:
             erasure = _advance(stores, erasure, "shredded")
@@ -229,6 +245,10 @@ def _run(ledger: Ledger, stores: Stores, name: str, progress: Progress) -> Erasu
         erasure = _advance(stores, erasure, "done", recorded=seqs)
         progress("done")
     return erasure
+
+
+def _file(name: str) -> Path | None:
+    return Path(name) if name else None
 
 
 def _now(stores: Stores, name: str) -> Erasure:

@@ -328,6 +328,12 @@ class KeyStore:
             "it was made with."
         )
 
+    def check_new_key(self, new_key_file: Path | None) -> None:
+        """Find out whether a new wrapping key can be had, before anything rests on it; the file
+        that is named for it is made. Raises EvidenceError."""
+        with self._lock:
+            self._new_key(new_key_file)
+
     def _new_key(self, new_key_file: Path | None) -> bytes:
         if self._keys.place is not KeyPlace.FILE:
             if new_key_file is None:

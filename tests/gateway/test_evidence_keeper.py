@@ -16,6 +16,7 @@ from gateway.expiring import expire
 from gateway.metrics import Metrics
 from gateway.redaction.policy import PolicyError, parse_policy
 from gateway.usage import UsageMeter
+from shared.evidence.erase import erase
 from shared.evidence.errors import EvidenceError
 from shared.evidence.retention import DAY_US, Retention
 from shared.evidence.rules import EvidenceRules, Keep, Subject
@@ -302,6 +303,41 @@ async def test_what_needs_a_person_s_key_is_told_and_left(
         now[0] += 9 * DAY_US
         assert "--new-key-file" in expire(ledger, stores)
         assert len(list(stores.keys.all())) == 1
+        ask = {"basis": "b", "operator": "o", "request": "R", "expired": True}
+        for file in ({}, {"new_key_file": str(tmp_path / "no" / "where" / "\udcff" / "key")}):
+            with pytest.raises(EvidenceRefused):
+                done("erase", ledger, stores, {**ask, **file})
+            assert list(stores.keys.unfinished()) == []
+        stores.close()
+
+
+async def test_an_erasure_that_lacks_a_key_stops_no_start_and_can_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPHRAGIS_EVIDENCE_KEY", "A" * 43 + "=")
+    stores = stores_in(tmp_path / "log", tmp_path / "keys", b"t" * 32)
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin="t") as ledger:
+        keeper = Evidence(BOTH, stores)
+        keeper.open()
+        owner = Owner(stores.subject_c("jane"), "")
+        kept = await keeper.request("call", owner, b"x", "text/plain", 0)
+        ledger.append("request", kept.fields()).result(10)
+        await keeper.close()
+        new = tmp_path / "new.key"
+        ask = {"basis": "b", "operator": "o", "request": "R", "subject": "jane"}
+
+        def cut_off(step: str) -> None:
+            if step == "planned":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            erase(ledger, stores, {**ask, "new_key_file": str(new)}, progress=cut_off)
+        new.unlink()
+        new.mkdir()  # in the way of the key
+        assert finish_interrupted(ledger, stores, keeps=True) == []
+        other = str(tmp_path / "other.key")
+        assert done("erase", ledger, stores, {**ask, "new_key_file": other})["keys"] == 1
+        assert list(stores.keys.all()) == []
         stores.close()
 
 
