@@ -44,7 +44,7 @@ ADAPTER = Adapter(
     },
     routing=_routing,
     # Measured: it drops what is typed before its first screen, 5 to 7 s after its start.
-    marks=Marks(takes_over=True, ready=re.compile("ask anything", re.IGNORECASE)),
+    marks=Marks(takes_over=True, ready=re.compile(r"ask anything|ctrl\+p commands", re.IGNORECASE)),
     past=(
         "providers which opencode.json adds under other names than anthropic, openai and google "
         "keep the address they have there; set their options.baseURL",

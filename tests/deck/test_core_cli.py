@@ -96,6 +96,7 @@ def test_a_runtime_directory_that_is_not_ours_alone_is_refused(tmp_path: Path) -
         "work-done --task x",
         "again T1",
         "board",
+        "status",
         "gates",
         "approve G1",
         "kill",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deck.agents import adapter_for
 from deck.pane.status import (
     DEFAULT_CHROME,
     BootClock,
@@ -232,6 +233,30 @@ def test_recorded_agents_are_in_the_state_their_scene_says(
     status = classify(e, 0)
     assert status.state is expected
     assert words in status.question
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no recordings in {CAPTURES}")
+@pytest.mark.parametrize(
+    ("name", "size", "ready"),
+    [
+        ("codex-submit.bin", 10**9, True),
+        ("codex-firstrun-noconfig.bin", 10**9, False),
+        ("gemini-submit.bin", 10**9, True),
+        ("gemini-submit.bin", 200, False),
+        ("opencode-submit.bin", 10**9, True),
+        ("opencode-submit.bin", 1500, False),
+        ("pi-submit.bin", 10**9, True),
+        ("qwen24-submit.bin", 10**9, True),
+    ],
+)
+def test_recorded_agents_show_that_they_are_ready_by_their_own_marks(
+    name: str, size: int, ready: bool
+) -> None:
+    screen = Screen(120, 40, 100)
+    screen.feed((CAPTURES / name).read_bytes()[:size])
+    marks = adapter_for(name.split("-")[0].rstrip("24")).marks
+    found = marks.are_ready(screen.rows(), raw=True, paste=screen.bracketed_paste)
+    assert found is ready
 
 
 @pytest.mark.parametrize(
