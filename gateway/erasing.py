@@ -56,7 +56,8 @@ def vault_changed(ledger: Ledger, _: Stores, request: Mapping[str, Any]) -> dict
         "action": {"kind": "vault", "name": str(change)},
         "ext": ext,
     }
-    return {"seq": ledger.append(kind, fields).result().seq}
+    # It has happened by now, so a disk that is low is no reason to leave it out.
+    return {"seq": ledger.append(kind, fields, pressing=True).result().seq}
 
 
 #: By the name under which the control socket offers them.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.erasing import EvidenceRefused, done
+from gateway.logs import where
 from shared.evidence.stores import Stores
 from shared.ledger import Ledger, LedgerError
 
@@ -26,7 +27,11 @@ async def run_expiry(ledger: Ledger, stores: Stores, say: Callable[[str], None])
     """Erase what expired, now and each day, until cancelled; `say` gets a line when there was
     something to do."""
     while True:
-        if told := await asyncio.to_thread(expire, ledger, stores):
+        try:
+            told = await asyncio.to_thread(expire, ledger, stores)
+        except Exception as error:
+            told = f"warning: expired evidence was not erased: internal error, {where(error)}"
+        if told:
             say(told)
         await asyncio.sleep(EVERY)
 

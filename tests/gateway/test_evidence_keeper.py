@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway import evidence as keeping
+from gateway import expiring
 from gateway.erasing import EvidenceRefused, done, finish_interrupted
 from gateway.evidence import NOTHING, OTHER_MEDIA, Evidence, EvidenceUnavailable, KeptNow, Owner
 from gateway.expiring import expire
@@ -275,6 +276,22 @@ async def test_what_expired_goes_by_itself_but_for_holds(tmp_path: Path) -> None
         assert record["ext"]["operator"] == "sphragis"
         assert record["ext"]["records"] == [1]
         stores.close()
+
+
+async def test_a_day_on_which_erasing_fails_is_told_without_a_trace(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> str:
+        raise ValueError("a value")
+
+    monkeypatch.setattr(expiring, "expire", broken)
+    told: asyncio.Queue[str] = asyncio.Queue()
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin="t") as ledger:
+        running = asyncio.ensure_future(expiring.run_expiry(ledger, stores, told.put_nowait))
+        said = await asyncio.wait_for(told.get(), 10)
+        running.cancel()
+    assert said.startswith("warning: expired evidence was not erased")
+    assert "a value" not in said
 
 
 def test_a_hold_that_is_over_already_is_refused(stores: Stores, tmp_path: Path) -> None:
