@@ -29,6 +29,7 @@ FOUND = [
     ("ADDRESS", "«al. Jerozolimskie 65, 00-697 Warszawa»"),
     ("ADDRESS", "«Viale Mazzini, 56/A, 20142 Milano MI»"),
     ("ADDRESS", "przy «al. Kościuszki 30 m. 2, 00-170 Warszawa»"),
+    ("ADDRESS", "Wien office: «Gartengasse 26/5/10, 1070 Wien»"),
     ("ADDRESS", "woonachtig te «Dorpslaan 46-II, 3856RN Haarlem»"),
     ("ADDRESS", "Office: «7-43-7 Azabudai, Shibuya-ku, Tokyo 150-0021»"),
     ("ADDRESS", "at «Kitahama 3-chome 12-4, Chuo-ku, Osaka 541-0033»"),

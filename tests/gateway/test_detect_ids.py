@@ -116,6 +116,12 @@ FOUND = [
     ("HEALTH", "nr historii choroby: «52381926»"),
     ("HEALTH", "Krankenaktennummer «1962303»"),
     ("HEALTH", "MR# «1962303»"),
+    ("HEALTH", "Patient «P-7727194» readmitted"),
+    ("BIRTHDATE", "Heike (* «03.11.1996») kam dazu"),
+    ("BIRTHDATE", "Geb.-Dat. «17.02.1976»"),
+    ("BIRTHDATE", "Luogo e data di nascita: Parma, «28/10/1981»"),
+    ("BIRTHDATE", "age 43, b. «Jul 8, 1985»"),
+    ("PASSPORT", "PPT «296420135»"),
     ("BIRTHDATE", "syntynyt «14.3.1986»"),
     ("BIRTHDATE", "γεννήθηκε στις «14 Μαρτίου 1986»"),
     ("BIRTHDATE", "Data de nascimento: «14/03/1986»"),
@@ -198,6 +204,8 @@ NAMED = [
 ]
 
 LEFT_ALONE = [
+    "(* 03.11.1996 fixed the parser *)",
+    "x = f(a,b.c, d)",
     "PTR 1.0.0.127.in-addr.arpa",
     "64:ff9b::c000:221 stands for 192.0.2.33",
     "const EXTENSION_OID_AUTHORITY_KEY_ID = '2.5.29.35';",

@@ -127,7 +127,8 @@ for _sort, _before, _list, _behind in (
 # ---- pieces ------------------------------------------------------------------------------------
 _NUM: Final = (
     r"\d{1,6}(?:[ ]?(?:bis|ter)|[ ]?[A-Za-z](?![\w'’]|\.[ ]?\w))?"
-    r"(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w)|[-/](?:[A-Za-z]|I{1,3}|I?V|hs|huis)(?!\w))?"
+    r"(?:[ ]?[-/+][ ]?\d{1,4}[A-Za-z]?(?!\w)(?:/\d{1,4}(?!\w)){0,2}|"
+    r"[-/](?:[A-Za-z]|I{1,3}|I?V|hs|huis)(?!\w))?"
 )
 #: A word of a name: with a capital, a number (`42nd`), or a small word between others.
 _NAME: Final = rf"(?:{UP}[\w'’.\-]{{0,24}}|\d{{1,4}}(?:st|nd|rd|th|\.)?)"

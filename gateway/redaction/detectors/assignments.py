@@ -114,10 +114,10 @@ _FORM_FIELD: Final = re.compile(
 )
 #: `.password("value")`, `setPassword("value")`
 _SETTER: Final = re.compile(r"\([ \t]{0,2}(?P<quote>[\"'`])")
-#: `password("value")`, `password{"value"}`, `by lazy { "value" }`
+#: `password("value")`, SQL's `= password('value')`, `password{"value"}`, `by lazy { "value" }`
 _BARE: Final = re.compile(
     r"(?:[({][ \t]{0,2}|[: ]{0,3}(?:String )?by lazy \{[ \t]{0,2})"
-    r"(?P<quote>\")(?=[^\"\n]{1,256}\"[ \t]{0,2}[)}])"
+    r"(?P<quote>\"|(?<=[ =]password\()'|(?<=[ =]PASSWORD\()')(?=[^\"'\n]{1,256}[\"'][ \t]{0,2}[)}])"
 )
 #: Behind a name, what may reach further than the stretch that is judged.
 _MAY_GO_ON: Final = re.compile(

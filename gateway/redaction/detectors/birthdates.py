@@ -67,10 +67,21 @@ _UNSET: Final = re.compile(r"1900-01-01|01[./]01[./]1900")
 VALUES: Final = (
     Value(
         "BIRTHDATE",
+        "born-sign",  # `Heike Waldvogel (* 03.11.1996)`, and nothing else between the brackets
+        words("(* "),
+        re.compile(rf"(?<=\(\*[ ])(?:{_DATE.pattern})(?=\)|,|;|[ ]in[ ])", re.IGNORECASE),
+        is_date,
+        Reach.NEXT,
+        (),
+        0.75,
+    ),
+    Value(
+        "BIRTHDATE",
         "birthdate",
         words(
             "dob|d.o.b|d.o.b.|date of birth|birth date|birthdate|birthday|bday|b-day|"
-            "birth day|(b. |born|born on|was born|born in|birth|birthdate is|birth dt|dateofbirth|"
+            "birth day|(b. |, b. |geb.-dat.|geb.-datum|geb dat|born|born on|was born|born in|"
+            "birth|birthdate is|birth dt|dateofbirth|"
             "patient dob|dt of birth|geburtsdatum|geburtstag|geboren|geboren am|geb|geb.|"
             "geb. am|geb am|geburts datum|geb.datum|geb datum|né|née|né le|née le|né(e) le|"
             "ne le|nee le|né(e)|date de naissance|naissance|anniversaire|d naissance|"
@@ -103,6 +114,11 @@ VALUES: Final = (
         "BIRTHDATE",
         "birthplace",  # the place stands between
         words(
+            "place and date of birth|date and place of birth|luogo e data di nascita|"
+            "data e luogo di nascita|lieu et date de naissance|date et lieu de naissance|"
+            "lugar y fecha de nacimiento|fecha y lugar de nacimiento|geburtsort und -datum|"
+            "geburtsdatum und -ort|geburtsort und geburtsdatum|geboorteplaats en -datum|"
+            "miejsce i data urodzenia|data i miejsce urodzenia|"
             "nato a|nata a|nato/a a|né à|née à|born in|nacido en|nacida en|geboren in|geboren te|"
             "nascido em|nascida em|urodzony w|urodzona w|natural de|född i|født i"
         ),

@@ -138,6 +138,16 @@ VALUES: Final = (
     ),
     Value(
         "HEALTH",
+        "patient-code",  # `Patient P-7727194`
+        words("patient|patientin|paziente|paciente|pacjent|pacjentka|potilas|pt"),
+        re.compile(rf"{_HEAD}[A-Z]{{1,4}}-?\d{{5,10}}{_END}", re.ASCII),
+        lambda _: True,
+        Reach.NEXT,
+        (),
+        0.7,
+    ),
+    Value(
+        "HEALTH",
         "record",
         words(
             "mrn|medical record|medical record number|medical record no|medical rec no|"

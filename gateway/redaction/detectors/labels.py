@@ -162,6 +162,8 @@ _TAG_MOST: Final = 26
 
 
 def _joined(name: str) -> set[str]:
+    if not name[0].isalnum():  # `(b. `: signs are written one way
+        return {name}
     return {name.replace(" ", sign) for sign in (" ", "_", "-", "", ".")} | {
         name.replace(" ", "  ")
     }

@@ -28,7 +28,7 @@ PASS: Final = re.compile(
     r"[:=])|"
     r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t])|(?<=[_.\-]pass)(?=[\r\n]))|psk(?![a-z])|"
     r"(?:(?<![a-z])|(?<=root)|(?<=bind)|(?<=user)|(?<=admin)|(?<=db))"
-    r"pw(?=[\"'`\]]{0,2}[ \t]{0,12}[:=,|?<>])|"
+    r"pw(?=[\"'`\]]{0,2}[ \t]{0,12}[:=,|?<>]|(?<=bindpw)[ \t])|"
     r"presharedkey|(?<![a-z])privatekey(?= =)"
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
@@ -41,7 +41,7 @@ _SEARCH: Final = AhoCorasick(TRIGGERS)
 #: `key` behind one of the words that make it a secret, by that word's last two letters.
 _KEY_TAILS: Final = frozenset(
     ["pi", "ss", "te", "th", "nt", "on", "ng", "er", "se", "wt", "ie", "pp", "ac", "ed", "ge", "ok",
-     "ce", "in", "et", "es", "ns", "im"]
+     "ce", "in", "et", "es", "ns", "im", "oy"]
 )  # fmt: skip
 #: Such names only in capitals (`OPENWEATHER_KEY`), and only for values that were generated.
 _CAPITAL_HINT: Final = "_KEY"
@@ -64,7 +64,7 @@ _SECRET_NAME: Final = re.compile(
     r"mot_?de_?passe|(?:secure_)?(?:auth|logged_in|nonce)_salt|preshared_?key|phpsessid|jsessionid|asp\.net_session_?id|connect\.sid|"
     r"passw(?:or)?d|passwd|passphrase|passcode|pwd|secrets?|token|api[_.\-]?key|"
     r"(?:access|private|auth|account|encryption|signing|master|subscription|license|jwt|cookie|app|"
-    r"session|hmac|cipher|aes|functions?|apim|shared|instrumentation|connection|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
+    r"session|hmac|cipher|aes|functions?|apim|shared|deploy|instrumentation|connection|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
     r"rediscli_auth|client-key-data|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
     r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"

@@ -49,7 +49,8 @@ VALUES: Final = (
         words(
             "passport|passport no|passport number|passport nr|passport id|passport book|"
             "travel document|travel document number|travel document no|passnummer|pass nr|"
-            "passport #|passport document|passport card|pp no|pp number|pp nr|pp #|"
+            "passport #|ppt|ppt no|ppt nr|ppt number|ppt #|passport document|passport card|pp no|"
+            "pp number|pp nr|pp #|"
             "reisepass|reisepassnummer|reisepass nr|reisepassnr|pass nummer|"
             "passeport|numéro de passeport|n° de passeport|passeport n|passeport no|"
             "pasaporte|número de pasaporte|nº de pasaporte|passaporto|numero di passaporto|"

@@ -57,7 +57,8 @@ _FIELDS: Final = Labels(
             "recipient name, sender name, owner name, author name, legal name, maiden name, "
             "next of kin, emergency contact, applicant name, passenger name, guest name, "
             "student name, teacher name, doctor name, attending physician, manager name, "
-            "signatory, assignee name, reviewer name, reporter name, billing name, shipping name, "
+            "real name, realname, signatory, assignee name, reviewer name, reporter name, "
+            "billing name, shipping name, "
             "vorname, nachname, familienname, vollständiger name, vorname und nachname, "
             "ad soyad, adı soyadı, soyad, soyadı, kontoinhaber, ansprechpartner, "
             "ansprechpartnerin, kundenname, karteninhaber, prénom, prenom, nom de famille, "
@@ -219,7 +220,8 @@ _INTRODUCTIONS: Final = (
 )  # fmt: skip
 #: Words behind which often somebody is named; only names with a known first name count.
 _MENTIONS: Final = (
-    "opened by", "closed by", "raised by", "filed by", "handled by", "according to", "call with",
+    "my manager is", "my boss is", "my colleague is", "cc", "opened by", "closed by", "raised by",
+    "filed by", "handled by", "according to", "call with",
     "interview with", "conversation with", "gespräch mit", "anruf von", "notre client",
     "notre cliente", "klientka", "rozmowa z", "send it to", "sent it to", "i am", "i'm", "i’m",
     "this is", "contact", "customer", "client", "patient", "employee",
@@ -254,7 +256,7 @@ _IN_SMALL: Final = frozenset(
     ["señor", "señora", "señorita", "doña", "monsieur", "madame", "mademoiselle", "signor",
      "signora", "senhor", "senhora", "heer", "meneer", "mevrouw", "pani", "panie", "panem", "paní",
      "fru", "fröken", "κύριος", "κύριε", "κυρία", "господин", "госпожа", "gospodin", "gospođa",
-     "domnul", "doamna", "mevr.", "dhr."]
+     "domnul", "doamna", "mevr.", "dhr.", "sig.", "sig.ra", "dott.", "dott.ssa"]
 )  # fmt: skip
 _TITLE_WORDS: Final = frozenset(_TITLES)
 
@@ -493,8 +495,7 @@ def _is_name(value: str, place: Place, *, beside: str) -> bool:
         return (
             place is Place.ROLE
             and _known(written, parts)
-            and len(parts) >= 1
-            and not written.isupper()
+            and (not written.isupper() or (len(parts) > 1 and _unusual(written, parts)))
         )
     if place is Place.ROLE:
         return _unusual(written, parts) or _known(written, parts)
@@ -637,6 +638,8 @@ def _row(text: str, end: int) -> Iterator[Span]:
     start = max(0, end - _LONGEST)
     for sign in "\n,;":
         start = max(start, text.rfind(sign, start, end) + 1)
+    if text[end : end + 1] in ("'", '"'):  # `VALUES ('Jane Doe', 'jane@…'`
+        start = max(start, text.rfind(text[end], start, end) + 1)
     while start < end and text[start] in " \"'|\t>":
         start += 1
     parts = _person(text, start, end)

@@ -28,7 +28,9 @@ from gateway.redaction.detectors.values import (
     dense,
     is_chosen,
     is_dotted_words,
+    is_generated,
     is_long_random,
+    is_mixed,
     is_pattern,
     is_random,
     is_technical,
@@ -42,7 +44,9 @@ _KEYS: Final = (
     "secret key", "secret access key", "auth token", "auth key", "bearer token", "client secret",
     "app secret", "token", "secret", "license key", "licence key", "encryption key", "signing key",
     "signing secret", "webhook secret", "private key", "refresh token", "session token",
-    "deploy key", "master key", "service key", "app password", "recovery code", "backup code",
+    "deploy key",
+    "fernet key", "hmac key", "aes key", "master key", "service key", "app password",
+    "recovery code", "backup code",
     "subscription key", "account key", "storage key", "connection key", "api-schlüssel",
     "zugangsschlüssel", "geheimer schlüssel", "clé api", "clé secrète", "clave de api",
     "clave secreta", "chiave api", "chiave segreta", "chave de api", "chave secreta", "klucz api",
@@ -71,7 +75,7 @@ _GLUE: Final = re.compile(
     rf"(?:{_OF}[ \t]{{1,3}}(?P<verb>{_VERBS})(?P<colon>[ ]?:)?[ \t]{{1,3}}|"
     rf"{_OF}[ \t]{{0,3}}(?P<sign>:|(?<=[ ])=(?=[ ])|→|-{{1,2}}>|[ \t][–—-]{{1,2}}(?=[ \t])|"
     rf"\.{{3,60}}|\|)[*_]{{0,3}}[ \t]{{0,4}}|"
-    rf"(?P<is>['’]s[ \t]{{1,3}})|(?P<none>[ \t]{{1,2}}(?=[\"'`«“])))"
+    rf"(?P<is>['’]s[ \t]{{1,3}})|(?P<none>[ \t]{{1,2}}(?=[\"'`«“]|[\w+/\-]{{20}})))"
     r"(?P<quote>\*\*|[\"'`«“„]|<code>)?",
     re.IGNORECASE,
 )
@@ -268,6 +272,8 @@ def _value(text: str, glue: re.Match[str], judge: Judge, *, password: bool) -> S
 
 def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, password: bool) -> bool:
     quoted = glue["quote"] is not None
+    if glue["none"] is not None and not quoted:  # `rotate the api key Jr4…`
+        return not password and is_generated(written) and is_mixed(written)
     if password and is_dotted_words(written):
         return True
     if (

@@ -419,6 +419,15 @@ def is_generated(value: str) -> bool:
     return len(value) >= _GENERATED and dense(value) and _TOKEN_LIKE.fullmatch(value) is not None
 
 
+def is_mixed(value: str) -> bool:
+    """Capitals, small letters and digits: no digest, no identifier."""
+    return (
+        any(c.isupper() for c in value)
+        and any(c.islower() for c in value)
+        and sum(c.isdigit() for c in value) >= 2
+    )
+
+
 def _holds_run(value: str) -> bool:
     """Letters and digits without a sign between: no UUID, no date, no list of words, no cookie
     with its name."""
