@@ -179,9 +179,18 @@ class Inspection:
         with each.path.open("rb") as file:
             before = 0
             for lines, unfinished in read_lines(file, each.size):
+                if unfinished and self._is_being_written(each, file.tell()):
+                    sentence = "The last line is being written while the log is read."
+                    self._findings.note("torn_tail", None, sentence)
+                    unfinished = b""  # noqa: PLW2901
                 self.walker.feed(lines, unfinished)
                 self._meter.add(file.tell() - before)
                 before = file.tell()
+
+    def _is_being_written(self, each: Part, offset: int) -> bool:
+        """Tell whether a line without its end is one that the program is just writing."""
+        last = each is self._source.segments[-1]
+        return self._source.live and last and not each.sealed and offset >= each.size
 
     def _end(self, each: Part, *, last: bool) -> None:
         """Compare a segment with its seal and go on to the keys of the next one."""
@@ -196,6 +205,7 @@ class Inspection:
         if each.sealed or not last:
             self.chain.end_segment(self.walker.expected)
             self._segment_key = vkey_or_none(self.walker.next_seal_key)
+            self.walker.rules.segment_key = None
 
     def _check_seal(self, each: Part, *, last: bool) -> str | None:
         """Return the digest that the next seal must name, when the seal is signed."""
@@ -204,8 +214,9 @@ class Inspection:
         try:
             note = small_text(seal_path(each.path))
             seal = parse_seal(open_note(note, self.chain.at(walker.expected)))
-            if self._segment_key is not None:
-                open_note(note, [self._segment_key])
+            named = vkey_or_none(walker.rules.segment_key) or self._segment_key
+            if named is not None:
+                open_note(note, [named])
             position = seal.position()
         except (OSError, UnicodeDecodeError, NoteRefused):
             sentence = (

@@ -34,6 +34,8 @@ class Rules:
         self.pruned: list[Mapping[str, Any]] = []
         #: Ranges (kept, committed] of sizes that an accepted loss explains.
         self.losses: list[tuple[int, int]] = []
+        #: The key of the segment being read, when a repair had to make another one.
+        self.segment_key: object = None
         self._kind = ""
         self._running = False
         self._every = 0
@@ -77,6 +79,7 @@ class Rules:
             kept, committed = ext.get("lost_from"), ext.get("committed")
             if type(kept) is int and type(committed) is int:
                 self.losses.append((kept, committed))
+                self.segment_key = ext.get("segment_key", self.segment_key)
         elif kind == "erase" and action.get("kind") == "prune":
             self.pruned.append(ext)
         self._policy(kind, seq, _part(record, "policy"), ext)

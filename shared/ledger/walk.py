@@ -73,6 +73,17 @@ class _Waiting:
     signed: Checkpoint
 
 
+#: Once all but these are taken away, a number is nothing, and a fraction a dot or an e behind what
+#: begins a value; u and s tell it from true and false.
+_OTHERS: Final = bytes(set(range(256)) - set(b':,[".eEus'))
+_FRACTION: Final = re.compile(rb"[:,\[][.eE]")
+
+
+def _may_hold_fraction(group: Sequence[bytes]) -> bool:
+    """Tell whether a number in some lines may have a fraction or an exponent; seldom wrongly so."""
+    return _FRACTION.search(b"".join(group).translate(None, _OTHERS)) is not None
+
+
 class Walker:
     """Follows one log from a known position. Feed lines in order, then call `finish`."""
 
@@ -161,6 +172,8 @@ class Walker:
             return False
         batch = follow(group, Position(self._frontier, self.tip, self.rules.ts))
         if batch is None or any(record["type"] == "key_rotate" for record in batch.records):
+            return False
+        if _may_hold_fraction(group):
             return False
         expected = Checkpoint(self.origin, batch.frontier.size, batch.frontier.root())
         try:

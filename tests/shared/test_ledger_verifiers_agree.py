@@ -510,6 +510,9 @@ SIGNED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "another version": lambda record: record | {"v": 2},
     "a type nobody knows": lambda record: record | {"type": "other"},
     "a time of the past": lambda record: record | {"ts": 5},
+    "a fraction": lambda record: record | {"ext": {"n": 1.5}},
+    "a fraction in a list": lambda record: record | {"ext": {"n": [2, 0.25]}},
+    "an exponent": lambda record: record | {"ext": {"n": 1e22}},
 }
 
 
@@ -686,6 +689,29 @@ def test_an_accepted_loss_explains_what_is_held_of_it(tmp_path: Path) -> None:
     said = verify(log, Held(receipts=(held[-1],)))
     assert "records_lost" in said.found
     assert said.code == 2
+
+
+def test_a_segment_whose_key_was_lost_is_sealed_with_the_key_that_the_repair_names(
+    tmp_path: Path,
+) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        write(ledger, 4)
+    log = tmp_path / "log"
+    edit_lines(log, lambda lines: [*lines[:-4], b"{}\n", *lines[-3:]], -1)
+    for key in (tmp_path / "keys").glob("segment-*"):
+        key.unlink()
+    with opened(log, tmp_path / "keys", disk=QuickDisk()) as repair:
+        repair.accept_loss("a test", "me")
+    records = [json.loads(line) for path in list_segments(log) for line in lines_of(path)]
+    assert any("segment_key" in record.get("ext", {}) for record in records[1:])
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        ledger.seal_now()
+        write(ledger, 1)
+    assert verify(log).found <= {"request_unanswered"}
+    seal = seal_path(list_segments(log)[0])
+    seal.chmod(0o600)
+    seal.write_text("".join(seal.read_text().splitlines(keepends=True)[:-1]))
+    assert "seal_changed" in verify(log).found
 
 
 def test_a_pruned_log_is_whole_from_where_its_erase_record_says(tmp_path: Path) -> None:
