@@ -527,6 +527,27 @@ def changed_bundles(members: Members) -> Iterator[bytes]:
     yield from (flip(packed, chance.randrange(len(packed))) for _ in range(60))
 
 
+def test_a_bundle_without_texts_shows_no_term_and_says_why_it_is_incomplete(
+    log: SyntheticLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_bundle([log.directory], Selection(tasks=("T3",)), with_texts=False)
+    members = members_of(made.data, tmp_path)
+    assert not any("/texts/" in name for name in members)
+    assert POLICY not in made.data
+    assert orjson.loads(members[MANIFEST])["texts"] == "left_out"
+    assert b"left out on purpose" in members["README.txt"]
+    path = tmp_path / "bundle.zip"
+    write_bundle(path, made)
+    verdict = verify_bundle(path, vkeys=[VKEY])
+    assert verdict.status is Status.INCOMPLETE
+    (finding,) = verdict.findings
+    assert finding.code == "text_missing"
+    assert "left out on purpose" in finding.sentence
+    assert ledger_verify.main([str(path), "--json", "--vkey", VKEY]) == 2
+    (said,) = orjson.loads(capsys.readouterr().out)["findings"]
+    assert said["code"] == "text_missing"
+
+
 def test_the_verifier_in_one_file_says_the_same(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
