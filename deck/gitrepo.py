@@ -233,12 +233,11 @@ class GitRepo:
         skipped: list[bytes] = []
         forgotten: list[bytes] = []
         raw = self.run("ls-files", "-s", "-v", "-z", index=index)
-        deck_files = _DECK_NAME in raw
         for line in raw.split(b"\0"):
-            if line.startswith(_PLAIN_ENTRIES) and not deck_files:
+            if line.startswith(_PLAIN_ENTRIES) and _DECK_NAME not in line:
                 continue
             facts, _, path = line.partition(b"\t")
-            if deck_files and _DECK_NAME in path.split(b"/"):
+            if _DECK_NAME in path.split(b"/"):
                 forgotten.append(path)
                 continue
             if facts[2:].startswith(_GITLINK) and self._is_there(path + b"/.git"):
