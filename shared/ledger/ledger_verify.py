@@ -62,7 +62,6 @@ CLAIMS = {  # code: what it is instead if it is not signed, for more records, or
 }
 CP = b'{"cp":"'
 SETS = ("policy_set", "config_set")
-NEGATIVE = (b":-", b",-", b"[-")
 SLOW_CHECKS, MAX_PENDING, CHUNK = 100, 8192, 1 << 20
 TOLERANCE = 600 * 10**6  # how far apart two clocks may be, in microseconds
 FOUND: dict[tuple[str, Any], str] = {}  # (code, record number or file name): what it means
@@ -89,7 +88,7 @@ def whole(text: str) -> int:
 QUICK = json.JSONDecoder(parse_float=whole, parse_constant=whole).raw_decode
 DECODE = json.JSONDecoder(parse_float=whole, parse_constant=whole, parse_int=whole).raw_decode
 ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
-DIGITS = bytes(48 if 48 <= n < 58 else 58 if n in b":,[" else n for n in range(256))
+DIGITS = bytes(48 if 48 <= n < 58 else 58 if n in b":,[-" else n for n in range(256))
 
 
 def is_record(value: Any) -> bool:
@@ -108,8 +107,9 @@ def records_of(lines: list[bytes]) -> list[Record]:
         records = [value for value, _ in pairs]
         objects = records + [v for r in records for v in r.values() if type(v) is dict]
         # No space or escape; as many names as in the values, so none twice or deeper; in order;
-        # no negative number, and none of 16 digits but the time of each record.
-        plain = block.isascii() and not any(odd in block for odd in NEGATIVE)
+        # no -0, and no number of 16 digits but the time of each record.
+        plain = block.isascii() and b":-0" not in block
+        plain = plain and not (b"[" in block and (b"[-0" in block or b",-0" in block))
         plain = plain and len(block.translate(None, b" \t\r\\")) == len(block)
         plain = plain and block.count(b'":') == sum(map(len, objects))
         plain = plain and [end for _, end in pairs] == [len(text) for text in texts]
