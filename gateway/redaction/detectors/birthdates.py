@@ -80,6 +80,8 @@ VALUES: Final = (
         "birthdate",
         words(
             "dob|d.o.b|d.o.b.|date of birth|birth date|birthdate|birthday|bday|b-day|"
+            "fecha de nac|fecha de nac.|f. de nac.|fecha de nacim.|data di nasc.|date de naiss.|"
+            "date naiss|data nasc|geburtsdat.|födelsedag|"
             "birth day|(b. |, b. |geb.-dat.|geb.-datum|geb dat|born|born on|was born|born in|"
             "birth|birthdate is|birth dt|dateofbirth|"
             "patient dob|dt of birth|geburtsdatum|geburtstag|geboren|geboren am|geb|geb.|"
@@ -119,6 +121,7 @@ VALUES: Final = (
             "lugar y fecha de nacimiento|fecha y lugar de nacimiento|geburtsort und -datum|"
             "geburtsdatum und -ort|geburtsort und geburtsdatum|geboorteplaats en -datum|"
             "miejsce i data urodzenia|data i miejsce urodzenia|"
+            "née en|né en|née au|né au|nato in|nata in|född på|"
             "nato a|nata a|nato/a a|né à|née à|born in|nacido en|nacida en|geboren in|geboren te|"
             "nascido em|nascida em|urodzony w|urodzona w|natural de|född i|født i"
         ),

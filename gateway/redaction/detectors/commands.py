@@ -127,6 +127,9 @@ _PROGRAMS: Final = {
     "docker login": re.compile(rf"docker login{_ARGS} -p ?{_PW}"),
     "az login": re.compile(rf"az login{_ARGS} -p ?{_PW}"),
     "oc login": re.compile(rf"oc login{_ARGS} -p ?{_PW}"),
+    "rabbitmqctl": re.compile(
+        rf"rabbitmqctl (?:-\S{{1,40}} ){{0,4}}(?:add_user|change_password) [\"']?\S{{1,64}} {_PW}"
+    ),
     "htpasswd": re.compile(rf"htpasswd -\w{{0,6}}b\w{{0,6}} \S{{1,80}} \S{{1,64}} {_PW}"),
     "smbclient": re.compile(
         rf"smbclient{_ARGS} -U ?[\"']?[\w.\\/@-]{{1,64}}%(?P<value>[^\s\"']{{4,128}})"

@@ -148,9 +148,29 @@ VALUES: Final = (
     ),
     Value(
         "HEALTH",
+        "record-dashed",  # also the form of a social security number, which it is not here
+        words(
+            "mrn|medical record|medical record number|medical record no|medical record #|"
+            "medical rec|patient mrn|chart number|chart no|chart #|hospital number|mr #"
+        ),
+        re.compile(rf"{_HEAD}\d{{3}}-\d{{2}}-\d{{4}}{_END}", re.ASCII),
+        lambda _: True,
+        Reach.NEXT,
+        (),
+        0.93,
+    ),
+    Value(
+        "HEALTH",
         "record",
         words(
-            "mrn|medical record|medical record number|medical record no|medical rec no|"
+            "mrn|medical rec|medical rec.|med. rec.|med. record|clinical record|clinical file|"
+            "hospital record|hospital file|chart #|chart nr|chart id|pat.-nr|pat.-id|pat.nr|"
+            "patientenkennung|patienten kennung|fall nr|fall id|behandlungsnummer|"
+            "expediente clínico|expediente clinico|historial clínico|historial médico|"
+            "historia médica|dossier clinique|dossier hospitalier|numéro de dossier hospitalier|"
+            "codice sanitario|numer karty pacjenta|karty pacjenta|patiëntnr|patientnr|"
+            "prontuário|número do prontuário|medical record|medical record number|"
+            "medical record no|medical rec no|"
             "medical record #|med rec|patient id|patient no|patient number|patient identifier|"
             "patient record|patient mrn|chart number|chart no|hospital number|hospital no|"
             "hospital id|health record|health record number|clinic number|ehr id|emr number|"

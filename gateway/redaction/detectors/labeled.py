@@ -72,6 +72,8 @@ _LEADS: Final = re.compile(
 _LED_REACH: Final = 48
 #: A form may look at what stands before it.
 _LED_BESIDE: Final = 16
+#: `am 12.08.1945 geboren`
+_BORN_BEHIND: Final = re.compile(r"[ ](?:geboren|született|syntynyt|gimęs|dzimis)\Z")
 _LEAD_MOST: Final = 20
 _LEAD_ENDS: Final = frozenset("([ ")
 #: Between a value and the one that takes its place: `date of birth from … to …`, `… → …`.
@@ -109,6 +111,8 @@ def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] 
 def _led_here(text: str, label: Label, value: Value) -> tuple[int, int] | None:
     floor = max(0, label.start - _LED_REACH)
     lead = _LEADS.search(text, max(floor, label.start - _LEAD_MOST), label.start)
+    if lead is None:
+        lead = _BORN_BEHIND.search(text, max(floor, label.start - 1), label.end)
     if lead is None:
         return None
     for match in value.form.finditer(text, floor, lead.start()):

@@ -83,6 +83,9 @@ _FIELDS: Final = Labels(
             "attn, bearbeiter, kunde, kundin, patientin, autor, autorin, verfasser, cliente, "
             "paciente, paziente, klient, klientka, pacjent, pacjentka, asiakas, potilas, kund, "
             "πελάτης, ασθενής, auteur, autore, demandeur, empleado, dipendente, funcionário, "
+            "zahlungspflichtiger, auftraggeber, rechnungsempfänger, empfänger, absender, "
+            "destinataire, expéditeur, destinatario, mittente, odbiorca, nadawca, "
+            "geadresseerde, mottagare, modtager, "
             "medewerker, pracownik, zaměstnanec, anställd, medarbejder",
         ),
         _field(
