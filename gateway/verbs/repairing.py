@@ -107,7 +107,7 @@ def rotate(directory: Ledgers = None, *, keys: Keys = None, config: Config = Non
     try:
         vkey = _rotate_closed(where, _keys_of(where, keys, config))
     except LedgerLocked as locked:
-        if where != settings.ledger_dir:
+        if where.resolve() != settings.ledger_dir.resolve():
             raise GatewayError(str(locked)) from locked
         _rotate_running(settings)
         vkey = _identity(where)["vkeys"][-1]

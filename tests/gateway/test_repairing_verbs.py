@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -103,5 +104,8 @@ def test_what_is_no_ledger_or_no_gateways_is_one_sentence(
         assert told.startswith("error: ")
         assert told.count("\n") == 1
     with open_log(home):  # locked, and no gateway answers on its socket
-        assert run(["key", "rotate"]) == 1
-        assert capsys.readouterr().err.startswith("error: ")
+        for where in ([], [os.path.relpath(home / "ledger")]):
+            assert run(["key", "rotate", *where]) == 1
+            told = capsys.readouterr().err
+            assert told.startswith("error: ")
+            assert "is in use by" not in told  # the gateway was asked
