@@ -423,7 +423,8 @@ class Log:
         state, shown = gate.get("state"), part(record, "action").get("args_c")
         opened, decision = self.gates.get(name, (None, ""))
         opens, decides, yes = kind == "gate_open", kind == "gate_decision", state == "approved"
-        acts = not decides and (yes or kind == "request")
+        acts, other = not decides and (yes or kind == "request"), shown != opened
+        asked = ref in self.open or ref in self.unread
         known, whole = name in self.gates and not opens, not self.partial
         digest = str(policy.get("digest") or "") if alone or policy.get("decision") else ""
         silent = self.every and ts - self.ts > 3 * self.every and self.kind != "stop"
@@ -431,19 +432,11 @@ class Log:
             "clock_decreased": ts < self.ts and kind != "clock_step" and not alone,
             "silence": silent and kind not in ("start", "recover"),
             "unclean_stop": kind == "start" and self.running,
-            "outcome_unpaired": kind == "outcome"
-            and ref not in self.open
-            and ref not in self.unread
-            and whole,
+            "outcome_unpaired": kind == "outcome" and not asked and whole,
             "policy_unknown": digest and kind not in SETS and digest not in self.policies and whole,
             "gate_unopened": name and not (known or opens) and (decides or yes) and whole,
             "gate_decided_twice": known and decides and decision,
-            "gate_changed": known
-            and decides
-            and yes
-            and shown
-            and not decision
-            and shown != opened,
+            "gate_changed": known and decides and not decision and yes and shown and other,
             "gate_not_approved": known and acts and decision != "approved",
         }
         absent = alone and 0 <= ref < seq and ref not in self.here
@@ -522,6 +515,8 @@ class Log:
             raise ValueError("not a seal")
         numbers = {name: int(seal[name]) for name in ("first", "size", "ts")}
         waiting = {int(number) for number in seal["open"].split(",") if number}
+        if bin(numbers["size"]).count("1") != len(seal["peaks"]):
+            raise ValueError("a tree of another size")
         return {**seal, **numbers, "open": waiting, "hash": sha256(note.encode()).hexdigest()}
 
     def check_seal(self, path: Path, file_hash: str, previous: str, last: bool) -> str:
@@ -535,19 +530,11 @@ class Log:
             say("seal_changed", first)
             return ""
         waiting = seal["open"] if self.partial else waiting
-        mine: Record = {
-            "size": self.size,
-            "peaks": tree,
-            "tip": self.tip,
-            "ts": self.ts,
-            "open": waiting,
-        }
+        told = [seal[name] for name in ("size", "peaks", "tip", "ts", "open")]
+        fits = tree is None or told == [self.size, tree, self.tip, self.ts, waiting]
         if seal["sha256"] != file_hash:
             say("segment_changed", first)
-        elif (tree is not None and {**seal, **mine} != seal) or previous not in (
-            "",
-            seal["previous"],
-        ):
+        elif not fits or (previous and previous != seal["previous"]):
             say("seal_mismatch", first)
         if not last or self.cut:
             self.go_on(seal)
@@ -619,7 +606,7 @@ def claims_of(folder: Path, args: Any) -> Iterator[Claim]:
     for path in sorted((folder / "anchors").glob("*.checkpoint")):
         try:
             yield claim("prior_mismatch", path.read_bytes().decode())
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             say("prior_mismatch", path.name)
     try:
         for name in args.prior:
@@ -967,10 +954,11 @@ def main(arguments: list[str] | None = None) -> int:
     if args.json:
         print(json.dumps({**said, "findings": found, "notes": notes}))
     else:
-        print(*[f"{name}: {value}" for name, value in said.items()], sep="\n")
+        lines = [f"{name}: {value}" for name, value in said.items()]
         for each in found + notes:
             place = "" if each["seq"] is None else f" at {each['seq']}"
-            print(f"{each['means']}: {each['code'].replace('_', ' ')}{place}")
+            lines.append(f"{each['means']}: {each['code'].replace('_', ' ')}{place}")
+        print("\n".join(lines).encode("ascii", "backslashreplace").decode())
     return codes[status]
 
 
