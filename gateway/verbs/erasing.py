@@ -132,6 +132,11 @@ def prune(
     would = "Would prune" if dry_run else "Pruned"
     recorded = "" if answer["seq"] is None else f"; record {answer['seq']}"
     print(f"{would} {answer['segments']} segment(s), {answer['records']} record(s){recorded}.")
+    if answer["key_changes"]:
+        print(
+            f"{answer['key_changes']} change(s) of the log's key are among them: give auditors the "
+            "newest key (`sphragis key show`)."
+        )
     if dry_run and answer["blocked"]:
         print(answer["blocked"])
 

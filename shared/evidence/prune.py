@@ -37,6 +37,8 @@ from shared.ledger.tiles import TILE, WIDTH, rebuild
 
 #: Says that a pruning has begun.
 MARK: Final = "pruning"
+#: Key changes that one record carries on: each takes about 700 bytes of its 60 KiB.
+MAX_ROTATIONS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,14 @@ def prune(
         finish(stores.ledger_dir)
     going = _going(stores.ledger_dir, before)
     if not going:
-        return {"segments": 0, "records": 0, "seq": None, "dry_run": dry, "blocked": ""}
+        return {
+            "segments": 0,
+            "records": 0,
+            "seq": None,
+            "dry_run": dry,
+            "key_changes": 0,
+            "blocked": "",
+        }
     first, last = first_of(going[0].path) or 0, going[-1]
     blocked = list(_blocked(stores, going))
     answer: dict[str, Any] = {
@@ -77,6 +86,7 @@ def prune(
         "size": last.seal.size,
         "dry_run": dry,
         "seq": None,
+        "key_changes": len(rotations := _rotations(stores.ledger_dir, last.seal.size)),
         "blocked": sentence(blocked, "The pruning") if blocked else "",
     }
     if dry:
@@ -93,6 +103,7 @@ def prune(
         "last_kept_first": last.seal.size,
         "basis": basis,
         "operator": operator,
+        **({"rotations": rotations[-MAX_ROTATIONS:]} if rotations else {}),
     }
     _mark(stores.ledger_dir, ledger.size)
     progress("marked")
@@ -223,6 +234,23 @@ def _blocked(stores: Stores, going: list[Sealed]) -> Iterator[Blocked]:
         yield Blocked("", "evidence that is kept and not erased", 0, evidence)
     if waiting := _open_requests(directory, going[-1].seal):
         yield Blocked("", "a request that has no outcome yet", 0, waiting)
+
+
+def _rotations(directory: Path, size: int) -> list[dict[str, Any]]:
+    """Return the changes of the log's key before record `size`, and those that prunings before
+    it carried on: their notes, which old and new key signed, lead from an older key to the log."""
+    found: list[dict[str, Any]] = []
+    for record in records.records(directory, records.ROTATION, records.ERASE):
+        if record["seq"] >= size:
+            break
+        ext = record.get("ext")
+        if not isinstance(ext, Mapping):
+            continue
+        if record["type"] == "key_rotate":
+            found.append({"seq": record["seq"], **ext})
+        elif is_prune(record):
+            found += [one for one in ext.get("rotations", ()) if isinstance(one, dict)]
+    return sorted(found, key=lambda one: int(one["seq"]))
 
 
 def _keys_present(stores: Stores) -> set[str]:

@@ -23,6 +23,7 @@ from shared.ledger.segment import first_of, list_segments
 EVIDENCE: Final = b'"evidence":[{'
 HOLD: Final = b'"type":"hold"'
 ERASE: Final = b'"type":"erase"'
+ROTATION: Final = b'"type":"key_rotate"'
 OUTCOME: Final = b'"type":"outcome"'
 RETENTION: Final = b'"retention":{'
 

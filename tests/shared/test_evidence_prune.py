@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from shared.evidence.prune import finish, level0_tiles, prune
 from shared.evidence.retention import DAY_US
 from shared.evidence.stores import Stores, stores_in
 from shared.ledger import Ledger, load_commitment_key
-from shared.ledger.checkpoint import parse_vkey
+from shared.ledger.checkpoint import open_note, parse_vkey
 from shared.ledger.lookup import Archive
 from shared.ledger.proofs import Prover
 from shared.ledger.segment import list_segments
@@ -108,6 +109,26 @@ def test_what_is_left_proves_as_before(
         assert next(again.records())["seq"] == size
         again.append("journal", {"ext": {}}).result()
         assert prune(again, stores, {**ASK, "keep_days": 30})["segments"] == 0
+
+
+def test_what_leads_from_an_older_key_to_the_log_is_carried_on(
+    ledger: Ledger, stores: Stores, clock: Clock
+) -> None:
+    vkeys = [ledger.vkey]
+    for _ in range(2):
+        vkeys.append(ledger.rotate_key())
+        fill(ledger, 5)
+        clock.us += 2 * DAY_US
+        answer = prune(ledger, stores, {**ASK, "keep_days": 1})
+        assert answer["key_changes"] == len(vkeys) - 1
+        fill(ledger, 5)
+    (*_, last) = (record for record in ledger.records() if record["type"] == "erase")
+    carried = last["ext"]["rotations"]
+    assert [(one["old"], one["new"]) for one in carried] == list(pairwise(vkeys))
+    for one in carried:
+        both = [parse_vkey(one["old"]), parse_vkey(one["new"])]
+        for key in both:
+            assert one["new"] in open_note(one["note"], [key])
 
 
 def test_nothing_young_and_nothing_unsealed_goes(ledger: Ledger, stores: Stores) -> None:
