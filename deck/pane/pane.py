@@ -377,6 +377,7 @@ class Pane:
         self._status = Status(PaneState.BOOTING, Source.ACTIVITY, "not started", "", self._clock())
         self._boot = BootClock(self._clock())
         self._human = HumanLine()
+        self._stands = False
         self._paused = False
         self._started_at = self._changed_at = self._clock()
         self._dirty = True
@@ -549,6 +550,7 @@ class Pane:
                     self._process.write(action.data)
                     if action.data == CLEARING[-1]:
                         self._human.clear()
+                        self._stands = False
                 except PaneError as error:
                     self._finish(pending, pending.typist.abandon(str(error)))
                 continue
@@ -570,7 +572,7 @@ class Pane:
             facts=self._facts,
             line_limit=process.line_limit() if process is not None else None,
             unread=process.unread() if process is not None else 0,
-            leftover=self._human.left_at(self._clock()),
+            leftover=self._stands or self._human.left_at(self._clock()),
         )
 
     def _announce(self, pending: _Pending) -> None:
@@ -580,6 +582,8 @@ class Pane:
             self._call(pending.on_step, step)
 
     def _finish(self, pending: _Pending, outcome: Outcome) -> None:
+        # The next line must not be merged with what this one left in the input.
+        self._stands = self._stands or pending.typist.stands
         self._active = None
         self._next_line_at = self._clock() + BETWEEN_LINES_SECONDS
         if not pending.future.done():

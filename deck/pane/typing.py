@@ -12,7 +12,7 @@ says what was proved, not what was hoped. Driven by `pane`, which does the writi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final
 
@@ -20,6 +20,10 @@ from deck.pane.status import PaneState
 
 # Contract 1.6; measured: every client submits with it, two need at least 20 ms.
 ENTER_DELAY_SECONDS: Final = 0.2
+# Enter waits until the text is on the screen: a busy agent reads late, and would take text and
+# Enter for one paste however far apart they were written. One that shows nothing gets it after all.
+SHOW_SECONDS: Final = 2.0
+SHOWN_FOR_SECONDS: Final = 0.1
 # How long after Enter the agent may take to react before Enter is repeated.
 CONFIRM_SECONDS: Final = 1.5
 # The text must stay away this long: a screen that is redrawn in pieces (Gemini CLI, which has no
@@ -185,7 +189,10 @@ class Sight:
         # What follows the line, without the glyphs that move on their own, and on how many rows.
         self.below = _MOVING.sub("", page[last + len(tail) :]) if self.shown else ""
         self.rows_below = _rows_after(rows, last + len(tail)) if self.shown else 0
-        self.at_cursor = self.shown and _ends_at_cursor(tail, view)
+        self.count = page.count(tail) if tail else 0
+        self.at_cursor = self.shown and (
+            _ends_at_cursor(tail, view) or _ends_above_cursor(tail, view)
+        )
         self.collapsed = not self.shown and "pasted" in page[-400:].lower()
 
     def left_since(self, before: Sight) -> bool:
@@ -220,6 +227,17 @@ def _ends_at_cursor(tail: str, view: View) -> bool:
             break
         text = squeeze(view.rows[above]) + text
     return text.endswith(tail)
+
+
+def _ends_above_cursor(tail: str, view: View) -> bool:
+    """Whether Enter was taken for a line break: the cursor is on a new row of the same input."""
+    y, x = view.cursor
+    if view.line_limit is not None or x == 0 or not 0 < y < len(view.rows):
+        return False
+    if squeeze(view.rows[y][:x]):
+        return False
+    above = replace(view, cursor=(y - 1, len(view.rows[y - 1])))
+    return _ends_at_cursor(tail, above)
 
 
 class HumanLine:
@@ -284,6 +302,10 @@ class Typist:
         self._written_at = now
         self._line_mode = False
         self._cleared = 0
+        #: The text was left standing in the agent's input.
+        self.stands = False
+        self._count = 0
+        self._shown_at: float | None = None
         # The page up to the terminal's own echo of the line, from before the agent took over.
         self._echo = ""
 
@@ -359,6 +381,8 @@ class Typist:
         self._since = self._written_at = now
         self._line_mode = view.line_limit is not None
         self._rows = view.rows
+        self._count = Sight(self.line, view).count
+        self._shown_at = None
         self.injections += 1
         self._cleared = 0
         self.held = ""
@@ -396,6 +420,8 @@ class Typist:
                     return Wait(POLL_SECONDS * 2)
                 return self._write_again(now, view)
             self.held = ""
+        if not late and self._still_unseen(now, sight):
+            return Wait(POLL_SECONDS)
         self._seen = self._seen or sight.visible
         self._before = sight
         self._facts = view.facts
@@ -403,6 +429,13 @@ class Typist:
         if self._line_mode:
             self._remember_echo(view)
         return self._press(now)
+
+    def _still_unseen(self, now: float, sight: Sight) -> bool:
+        """Whether Enter has to wait for the text to show."""
+        if sight.at_cursor or sight.collapsed or sight.count > self._count:
+            self._shown_at = now if self._shown_at is None else self._shown_at
+            return now < self._shown_at + SHOWN_FOR_SECONDS
+        return now < self._written_at + SHOW_SECONDS
 
     def _arrived(self, sight: Sight, view: View) -> bool:
         """Whether the text stands in the agent's input, and not just where the terminal echoed it
@@ -483,6 +516,7 @@ class Typist:
         return self._give_up(view)
 
     def _give_up(self, view: View) -> Action:
+        self.stands = Sight(self.line, view).at_cursor
         if view.state in _SHUT:
             reason = f"the pane became {view.state} while the line was being submitted"
         elif view.unread:

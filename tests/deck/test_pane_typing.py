@@ -180,6 +180,49 @@ def test_a_redraw_that_hides_the_input_for_a_moment_proves_nothing() -> None:
     assert agent.submitted == [LINE]
 
 
+def test_enter_waits_for_the_text_to_show_in_an_agent_that_is_slow_to_draw() -> None:
+    agent = Agent()
+    agent.echo = False
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    _, now = drive(typist, agent, until=1.5)
+    assert agent.received == [LINE.encode()]
+    agent.echo = True
+    done, end = drive(typist, agent, now)
+    assert done is not None
+    assert (done.outcome.kind, done.outcome.enters) == (OutcomeKind.DELIVERED, 1)
+    assert end < now + 0.5
+
+
+def test_an_enter_that_became_a_line_break_is_no_submission() -> None:
+    broken = View(
+        rows=("welcome", f" > {LINE}", "   ", "footer"),
+        cursor=(2, 3),
+        state=PaneState.IDLE,
+        certain=True,
+        bracketed_paste=True,
+        person_typing=False,
+        facts=0,
+    )
+    typed = replace(broken, rows=("welcome", f" > {LINE}", "footer"), cursor=(1, 3 + len(LINE)))
+    sent = replace(broken, rows=(f" > {LINE}", "working", " > "), cursor=(2, 3))
+    before = Sight(LINE, typed)
+    assert before.at_cursor
+    assert not Sight(LINE, broken).left_since(before)
+    assert Sight(LINE, sent).left_since(before)
+    # A line reader's cursor goes to the next row as well, and there it is one.
+    reader = replace(broken, line_limit=4095, rows=(LINE, ""), cursor=(1, 0))
+    assert Sight(LINE, reader).left_since(before)
+
+
+def test_a_line_left_standing_in_the_input_is_known_to_stand_there() -> None:
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    finished(typist, Agent(swallow=9))
+    assert typist.stands
+    typist = Typist(LINE, LineKind.TASK, 0.0)
+    finished(typist, Agent())
+    assert not typist.stands
+
+
 def test_an_enter_is_never_sent_a_third_time() -> None:
     agent = Agent(swallow=9)
     done = finished(Typist(LINE, LineKind.TASK, 0.0), agent)
@@ -290,7 +333,7 @@ def test_a_boot_line_that_was_dropped_is_typed_again_and_never_a_third_time() ->
     agent = Agent()
     agent.deaf = True
     typist = Typist(LINE, LineKind.BOOT, 0.0)
-    _, now = drive(typist, agent, until=2)
+    _, now = drive(typist, agent, until=2.5)
     agent.deaf = False
     done, _ = drive(typist, agent, now)
     assert done is not None
