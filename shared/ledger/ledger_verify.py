@@ -353,7 +353,7 @@ class Log:
             return "checkpoint_out_of_order" if size < end else "record_missing", last
         if peaks is not None and root_of(peaks) != root:
             return "record_changed", last
-        self.chain += [key for key in keys if key not in self.chain]
+        self.chain = self.chain + [key for key in keys if key not in self.chain]
         self.keys, self.note, self.root = keys, note, root
         self.accept(records, leaves, peaks)
         return "", 0
@@ -659,13 +659,7 @@ def introduce(identity: Record, first_file: Path, given: list[Key]) -> Log:
 
 
 def verify_directory(folder: Path, args: Any) -> Log | None:
-    identity = identity_of(folder)
-    head, size, root, names = (
-        "",
-        -1,
-        b"",
-        sorted(path.name for path in (folder / "segments").glob("*")),
-    )
+    identity, head, size, root = identity_of(folder), "", -1, b""
     try:
         head = (folder / "HEAD").read_bytes().decode()
         origin, size, root = parse_checkpoint(text_of(head))
@@ -673,7 +667,7 @@ def verify_directory(folder: Path, args: Any) -> Log | None:
         say("head_missing")
     except (OSError, ValueError):
         say("head_changed")
-    files = [folder / "segments" / n for n in names if re.fullmatch(r"[0-9]{20}\.jsonl", n)]
+    files = sorted((folder / "segments").glob("[0-9]" * 20 + ".jsonl"))
     if not files:
         say("empty")
         return None

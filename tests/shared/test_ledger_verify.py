@@ -635,6 +635,23 @@ def test_a_log_being_written_verifies_at_any_moment(tmp_path: Path) -> None:
             future.result(10)
 
 
+def test_a_line_that_is_just_being_written_is_a_note(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN) as ledger:
+        ledger.append("journal", {}).result(10)
+        segment = list_segments(tmp_path / "log")[0]
+        size = segment.stat().st_size
+        with segment.open("ab") as file:
+            file.write(b'{"boot":"')
+        verdict = verify_path(tmp_path / "log")
+        assert (verdict.exit_code, [note.code for note in verdict.notes]) == (0, ["torn_tail"])
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / "log", copy)
+        with segment.open("r+b") as file:
+            file.truncate(size)
+    verdict = verify_path(copy)
+    assert (verdict.exit_code, findings(verdict)) == (2, [("torn_tail", 2)])
+
+
 def test_many_findings_are_counted_not_kept(tmp_path: Path) -> None:
     log = write_log(tmp_path, (1,) * (MAX_FINDINGS + 50))
     put(log, [line.replace(b'"}', b'A"}') if b'"cp"' in line else line for line in lines_of(log)])
