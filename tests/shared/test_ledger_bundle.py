@@ -549,10 +549,12 @@ def test_a_bundle_without_texts_shows_no_term_and_says_why_it_is_incomplete(
 
 
 def test_the_verifier_in_one_file_says_the_same(
-    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log: SyntheticLog, made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, stranger = tmp_path / "both.zip", Signer(ORIGIN, bytes(32)).key.vkey()
-    for number, data in enumerate(changed_bundles(members_of(made.data, tmp_path))):
+    bare = make_bundle([log.directory], Selection(tasks=("T3",)), with_texts=False).data
+    changed = [bare, *changed_bundles(members_of(made.data, tmp_path))]
+    for number, data in enumerate(changed):
         path.write_bytes(data)
         for keys in ([], [VKEY], [stranger]):
             options = [word for key in keys for word in ("--vkey", key)]
