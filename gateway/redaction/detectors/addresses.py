@@ -281,6 +281,7 @@ class AddressRule(Rule):
             return
         done = barren = 0
         tails: dict[str, int] = {}
+        no_flats: set[tuple[int, str]] = set()
         for index, at, to in self._search.find_matches_as_indexes(folded, overlapping=True):
             if to < done:
                 continue
@@ -292,7 +293,7 @@ class AddressRule(Rule):
             for sort in _WORDS[word]:
                 if start < barren and sort is _Sort.WARD:
                     continue
-                found = _FINDERS[sort](text, start, end, done)
+                found = _found_once(sort, text, (start, end, done), no_flats)
                 if found is None:
                     continue
                 first, last = found
@@ -911,6 +912,27 @@ _NOT_A_STREET: Final = re.compile(
     r"December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|IPv[46]|UTF|ISO|Level|Phase|Part|No|Int|"
     r"Register|Byte|Bit|Offset|Slot|Block|Model|Number|Error|Bug)\b"
 )
+
+
+#: More than is looked at before and behind the word for a flat.
+_FLAT_SEEN: Final = 200
+
+
+def _found_once(
+    sort: _Sort, text: str, where: tuple[int, int, int], no_flats: set[tuple[int, str]]
+) -> Found:
+    """What the finder of `sort` finds; `where` is its word and what was read. Flats that belong to
+    no street are looked at once, for lines repeat."""
+    start, end, done = where
+    if sort is not _Sort.FLAT:
+        return _FINDERS[sort](text, start, end, done)
+    key = min(start - done, _FLAT_SEEN), text[max(0, start - _FLAT_SEEN) : end + _FLAT_SEEN]
+    if key in no_flats:
+        return None
+    found = _flat(text, start, end, done)
+    if found is None and len(no_flats) < _MOST_SEEN:
+        no_flats.add(key)
+    return found
 
 
 def _corner(text: str, start: int, end: int, done: int) -> Found:

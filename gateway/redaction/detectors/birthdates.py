@@ -64,17 +64,13 @@ def is_date(written: str) -> bool:
 _UNSET: Final = re.compile(r"1900-01-01|01[./]01[./]1900")
 
 
+#: `Heike Waldvogel (* 03.11.1996)`, and nothing else between the brackets.
+BORN: Final = "(* "
+BORN_SIGN: Final = re.compile(
+    rf"\(\*[ ](?P<date>{_DATE.pattern})(?=\)|,|;|[ ]in[ ])", re.IGNORECASE
+)
+
 VALUES: Final = (
-    Value(
-        "BIRTHDATE",
-        "born-sign",  # `Heike Waldvogel (* 03.11.1996)`, and nothing else between the brackets
-        words("(* "),
-        re.compile(rf"(?<=\(\*[ ])(?:{_DATE.pattern})(?=\)|,|;|[ ]in[ ])", re.IGNORECASE),
-        is_date,
-        Reach.NEXT,
-        (),
-        0.75,
-    ),
     Value(
         "BIRTHDATE",
         "birthdate",

@@ -88,11 +88,12 @@ _Led = dict[tuple[str, str], tuple[int, int] | None]
 _MOST_LED: Final = 4096
 
 
-def _corrected(text: str, end: int, value: Value) -> tuple[int, int] | None:
+def _corrected(text: str, end: int, value: Value) -> Iterator[tuple[int, int]]:
     """The value behind another one that it corrects."""
     between = _CORRECTED.match(text, end)
     match = value.form.match(text, between.end()) if between is not None else None
-    return match.span() if match is not None and value.is_valid(match.group()) else None
+    if match is not None and value.is_valid(match.group()):
+        yield match.span()
 
 
 def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] | None:
@@ -121,6 +122,12 @@ def _led_here(text: str, label: Label, value: Value) -> tuple[int, int] | None:
     return None
 
 
+def _born(text: str) -> Iterator[Span]:
+    if birthdates.BORN in text:
+        for born in birthdates.BORN_SIGN.finditer(text):
+            yield Span(*born.span("date"), "BIRTHDATE", 0.75, "born-sign")
+
+
 class LabeledRule(Rule):
     """Finds values beside their names."""
 
@@ -133,12 +140,13 @@ class LabeledRule(Rule):
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
-        return Triggers(literals=self._labels.names)
+        return Triggers(literals=(*self._labels.names, birthdates.BORN))
 
     def spans(self, source: Source) -> Iterator[Span]:
         """Look near, right behind, and below every name."""
         text = source.text
         labels = [label for label in self._labels.find(source) if not _is_of_machine(text, label)]
+        yield from _born(text)
         named: dict[str, tuple[Value, list[Label]]] = {}
         starts_known: dict[str, tuple[int, ...]] = {}
         led: _Led = {}
@@ -154,8 +162,7 @@ class LabeledRule(Rule):
                     )
                     if found is not None:
                         yield Span(*found, value.kind, value.score, value.rule)
-                        other = _corrected(text, found[1], value)
-                        if other is not None:
+                        for other in _corrected(text, found[1], value):
                             yield Span(*other, value.kind, value.score, value.rule)
         for value, its in named.values():
             for start, end in near(text, its, value):

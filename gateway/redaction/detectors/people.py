@@ -507,9 +507,16 @@ def _is_name(value: str, place: Place, *, beside: str) -> bool:
     )
 
 
+#: All that is looked at before and behind the name of a field: three tags, each with attributes,
+#: and a name.
+_FIELD_BEFORE: Final = 16
+_FIELD_SEEN: Final = 1200
+
+
 def _fields(source: Source) -> Iterator[Span]:
     text = source.text
     labels: list[Label] = []
+    nobody: set[tuple[int, str]] = set()  # where no name follows: lines repeat
     for label in _FIELDS.find(source):
         if _HEAD_END.match(text, label.end) and (
             text[max(0, label.start - 5) : label.start].lower() != "into "  # the name of a table
@@ -522,17 +529,25 @@ def _fields(source: Source) -> Iterator[Span]:
             continue
         if text[label.end : label.end + 1] not in _AFTER_FIELD:
             continue
+        before = min(label.start, _FIELD_BEFORE)
+        window = before, text[label.start - before : label.end + _FIELD_SEEN]
+        if window in nobody:
+            continue
         glue = _GLUE.match(text, label.end)
         element = (
             text.startswith(">", label.end)
             and text[max(0, label.start - 16) : label.start].find("<") >= 0
         )
         if glue is None and not element:
+            if len(nobody) < _MOST_SEEN:
+                nobody.add(window)
             continue
         at = label.end + 1 if glue is None else glue.end()
         quote = None if glue is None else glue["quote"]
         span = _value_span(text, at, quote)
         if span is None:
+            if at - label.end < _FIELD_SEEN - 2 * _LONGEST and len(nobody) < _MOST_SEEN:
+                nobody.add(window)
             continue
         place = _PLACES[label.values[0].rule]
         if glue is not None and not _SIGN.search(glue.group()):
