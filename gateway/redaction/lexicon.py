@@ -173,103 +173,122 @@ written wrong yield yields you your zero zeros zip
 COMMON: Final = frozenset(_COMMON.split())
 
 _TRADE = """
-abramowitz abs academic actions activity africa african agent agreement airflow airy algebra
-algebraic all alpine also alt am amazon amd american amsterdam an analysis anchor and android
-angle angles angular annals annotation annual ansible ant anthropic any apache api app appell
-appendix apple application approach approx approximation approximations apt arabic arch are area
-argentina args arn arnoldi arrow artificial as ascii asian aspects assembler association asus at
-athens atom attrs audio august australian austria austrian auth authority authorization authorizer
-authorizers authors availability awaitable azure babel backup barcelona barrier bash bazel be
-bedrock been beijing belgium berlin bernoulli bessel binding binomial biology bitbucket blackman
-blink blob blueprint bokeh book bool boolean booleans boost boston bounded box bra branch brazil
-brazilian breakpoint british browser brussels budapest builder bulgaria bundle business but button
-by calendar cambridge can canada canadian cancelled candidate canvas capital card cargo carmichael
-cartesian catalog category cauchy cdn celery centos central chain channel chapter char charset
-chat chebyshev chef chi chicago chile china chinese choices cholesky chrome chromium cipher circle
-cisco clang claude clipboard clock closure cloud cmake cocoa codes codex colab collector colombia
-colon colorizer combinatorics communications community commutator company complement completer
-complexity compound computational computations computer conference configurable confluence
-conjugate constrained consul contents contributor contributors convex cookie cookies copenhagen
-copilot corporate corporation cost could coulomb cpu credential croatia cryptographic cryptography
-css ctrl cuda curve cygwin cypress cyprus cyrillic cython czech czechia dallas darussalam darwin
-database datadog debian debug debugger dec december decimals declaration decoratee decryption dell
-demo denmark density department dependencies dependency deployment deprecation deque descriptors
-detection determinant devanagari developer device dhcp dialect dialog did difference digest
-digital digraph dijkstra diophantine dirac directive dirichlet discriminator dispatcher distutils
-django dns do doc docker dockerfile docutils does dover down dr dubai dublin dumper duration dutch
-each earth east edge edinburgh edition editor editors egypt einstein elastic elixir ellipse
-ellipsis elliptic else emacs emirates encryption endpoint energy engine engineering english
-enterprise env envoy equals equation equations erlang error estimation estonia ethiopia euclidean
-euler european every exception exchange executor exist exists exp expat expires express face
-facebook facility factorization false fargate feb february fedora feedback fermat fibonacci fifth
-figma finland finnish firefox firehose fiscal fiscale fish fixme flask fleet floatnumber floats
-floor foo for formula formulas fortran foundation foundations fourier frames framework france
-frankfurt frau frechet french fresnel friday friendly frobenius from ftp funny futures galois
-gateway gauge gauss gaussian gecko gegenbauer gemini generation geneva genocchi gentoo geophysics
-germany ghana github gitlab glasgow globals golang golub google gpu gradio gradle grafana gram
-grammar graphics graphql greece greedy greek groebner groups grpc guards guide haar hack had
-hadamard hadoop halley hamburg hamiltonian hamming handbook hangul hankel hann hardware harmonic
-has hashable haskell have havel he health heaviside hebrew heidelberg helm helsinki here hermite
-herr hessenberg hessian hilbert hint hints houston how html http https hub hungarian hungary
-hurwitz hypergeometric i ibm icon ideal identidad identification identifiers idle ids idx if
-imaging imap implies improved in indexed india indonesia industrial inexact inf inference info
-institute instruction instrument insurance int intel intelligence interactive interfaces internet
-interpreter interruption intrinsicable introduction ios ipv iran iraq is islands israel issues
-istio it italian italy its jaccard jacobi jacobian jacobians jahr jahre jahren january japan
-japanese java javascript jenkins jest jinja jira job joint json july jupyter jython kafka kaggle
-kaiser katakana kelvin kenya keras kerberos ket kibana kinesis kingdom knuth kong korea korean
-kotlin kronecker krylov kubernetes kullback laboratory labs lagrange lagrangian laguerre lambda
+abramowitz abs absender academic achternaam actions activity adgangskode adres adress adresse
+africa african agent agreement airflow airy algebra algebraic all alpine also alt am amazon amd
+american amsterdam an analysis anchor and android angle angles angular annals annotation annual
+anruf anschrift ansible ant anthropic any apache apellido apellidos api app appell appendix apple
+application approach approx approximation approximations apt arabic arch are area argentina args
+arn arnoldi arrow artificial as ascii asian aspects assembler association asus at athens atom
+attrs audio auftraggeber august australian austria austrian ausweis auth authority authorization
+authorizer authorizers authors availability awaitable azure babel backup barcelona barrier bash
+bazel be bedrock been beijing belgium benutzer benutzername berlin bernoulli bessel bestelling
+bestellnummer bestellung binding binomial biology bitbucket blackman blink blob blueprint bokeh
+book bool boolean booleans boost boston bounded box bra branch brazil brazilian breakpoint british
+browser brussels budapest builder bulgaria bundle burgerservicenummer business but button by
+calendar cambridge can canada canadian cancelled candidate canvas capital card cargo carmichael
+cartella cartesian catalog category cauchy cdn celery cellulare centos central chain channel
+chapter char charset chat chebyshev chef chi chicago chile china chinese choices cholesky chrome
+chromium cipher circle cisco clang claude cliente clinica clipboard clock closure cloud clínica
+cmake cocoa codes codex codice cognome colab collector colombia colon colorizer combinatorics
+commande communications community commutator company complement completer complexity compound
+computational computations computer conference configurable confluence conjugate constrained
+consul contents contrasena contraseña contribuinte contributor contributors convex cookie cookies
+copenhagen copilot cordialement corporate corporation cost could coulomb cpu credential croatia
+cryptographic cryptography css ctrl cuda curve cygwin cypress cyprus cyrillic cython czech czechia
+dallas darussalam darwin database datadog debian debug debugger dec december decimals declaration
+decoratee decryption dell demo denmark density department dependencies dependency deployment
+deprecation deque descriptors destinataire destinatario detection determinant devanagari developer
+device dhcp dialect dialog did difference digest digital digraph dijkstra diophantine dirac
+direccion dirección directive dirichlet discriminator dispatcher distutils django dns do doc
+docker dockerfile docutils does domicilio dossier dover down dr dubai dublin dumper duration dutch
+each earth east edge edinburgh edition editor editors efternamn egypt einstein elastic elixir
+ellipse ellipsis elliptic else emacs emirates empfanger empfänger encryption endpoint energy
+engine engineering english enterprise env envio envoy envío equals equation equations erlang error
+estimation estonia ethiopia euclidean euler european every exception exchange executor exist
+exists exp expat expediente expediteur expires express expéditeur face facebook facility
+factorization factura facture factuur faktura fallnummer false familienname fargate fattura fatura
+feb february fedora feedback fermat fibonacci fifth figma finland finnish firefox firehose fiscal
+fiscale fish fixme flask fleet floatnumber floats floor fodelsedatum foo for formula formulas
+fornamn fortran foundation foundations fourier frames framework france frankfurt frau frechet
+french fresnel freundlichen friday friendly frobenius from ftp funny futures födelsedatum förnamn
+fødselsnummer galois gateway gauge gauss gaussian geboortedatum geburtsdatum geburtsort geburtstag
+gecko gegenbauer gemini generation geneva genocchi gentoo geophysics germany gesprach gespräch
+ghana github gitlab glasgow globals golang golub google gpu gradio gradle grafana gram grammar
+graphics graphql greece greedy greek groebner groeten groups grpc gruß gruße grußen grüße grüßen
+guards guide haar hack had hadamard hadoop halley halsningar hamburg hamiltonian hamming handbook
+handy handynummer hangul hankel hann hardware harmonic has hashable haskell hasło have havel he
+health heaviside hebrew heidelberg helm helsinki here hermite herr hessenberg hessian hilbert hint
+hints historia houston how html http https hub hungarian hungary hurwitz hypergeometric hälsningar
+i ibm icon ideal identidad identifiant identification identifiers identifikationsnummer idle ids
+idx if imaging imap implies improved in indexed india indirizzo indonesia industrial inexact inf
+inference info institute instruction instrument insurance int intel intelligence interactive
+interfaces internet interpreter interruption intrinsicable introduction ios ipv iran iraq is
+islands israel issues istio it italian italy its jaccard jacobi jacobian jacobians jahr jahre
+jahren january japan japanese java javascript jenkins jest jinja jira job joint json july jupyter
+jython kafka kaggle kaiser katakana kelvin kennwort kenya keras kerberos ket kibana kinesis
+kingdom klant klient klientka knuth kong kontonummer korea korean kotlin kronecker krylov
+kubernetes kullback kund kunden kundennummer laboratory labs lagrange lagrangian laguerre lambda
 lanczos landau lanka laplace laplacian laravel latin latvia layout ldap leaf learning lecture
-legendre lemma len lenovo letter letters lib libphonenumber lie lifecycle linux lisbon lisp
-listener literals lithuania live llama loader loan london luhn luxembourg mac mach machine
-macintosh macos madame madrid magics mail makefile malaysia malta managed management manager
-manchester manual maple mappings mar markdown markov markup math mathematica mathematics
-mathematik matlab matplotlib maven mechanics media meijer melbourne mercurial mersenne meson meta
-metric metrics metropolis mexico microsoft mij milan mining minipass minuten misc mises miss
-mistral mobius mocha mod modeling modifier mon monat monate monaten monday mongo mono monomial
-monsieur monte montreal morocco mozilla mr mrs ms mul muls multi munich must mysql nacional nagle
-nand nans naples national naturals neovim netflix netherlands networks newton next nginx nigeria
-no node nokia nomad non none nones nor north northern norway not notation note notebook notion
-november npm numba numpy nuxt nvidia nyquist oauth observation oct octave october of office ok
-okta ollama omega on only openai opera operation ops optimizer or oracle ordinal ordinary origin
-oslo out outcome outputs overlapped oxford packer pade pages pakistan pandas parallel param
-parametric params parargs paris pascal password pauli payment pdb percolator perl permanent
-permanently permissions personal peru pexpect phase phi philadelphia philippines physics pickler
-ping pipeline plan planck plane planning plate platforms playwright plotly plugin plus pm
-pochhammer pointer poisson poland policies polish poly polygon polynomials polytechnic pong pool
-popen portugal portuguese posix postgres postmaster pow prague prediction preprocessor
-presentation presidio press prime printable printer pro problems procedures proceedings processing
-production prof professor program programming prometheus promotion proof protobuf protocols
-provider pseudo publisher pulumi punctuation puppet pygments pyre pytest python pythons qualcomm
-qualifier quantity quantum quasi question rabbit rails ram ranking ratio rationals rayleigh react
-readline reals recent recipes recipient recognition recognizer red redhat redis regional
-registration registro regression rel relational relationals remainder remix reporter reports
-repository representations republic requirement research resident resolution resolver resources
-rest restarted retain revenue review rica riccati riemann rights ring ritz river role romania rome
-rounded route router routines ruby runge runner russian rust rustc safari salt saml samsung san
-sans sat satisfiable saturday scala scanner scheduler schemas science sciences scientific scipy
-screen script scrollbar seaborn seattle sec section security see sekunden selector selenium
-semaphore sendmail sentry sep september serbia serial serializer serverless services settings
-shall shanghai shanks she should sieve signals since singapore singleton singularity sir sized
-slack slovak slovakia slovenia smart smtp soap social society software solaris solver some sons
-sony south southern spain span spanish spark speakeasy spectral speech sphinx splunk spring
-springer sqlite squared squares ssh ssl stanford started stash stata statistic stderr stdin stdout
-stieltjes stirling stockholm str streamlit street stripe struct structure student studio study
-stunde stunden sub subnet subprotocol subs subscription subset suite summary sun sunday supplement
-suse svelte swagger swarm sweden swedish swift switzerland sydney sylvester symfony symmetry
-symposium syria systems tables tamil tanzania tarball tarjan tax taxpayer taylor tcl tcp team
-technical technology telnet templates tensorflow terminator terraform tester thai thailand that
-the theme then theorem theoretical there these they thinc thing this those thursday timer tip tix
-tkinter tls to todo toeplitz tokenizer tokyo toml tool topics torch toronto tracer transformer
-transformers translator transport traversable trees trello triangle tributaria true ttk tuesday
-tukey tunisia turkey turkish twilio twitter typescript ubuntu udp uganda ukraine unavailable
-underflow unequality unicode unified uniform unions unit united university unix unless
-unsatisfiable until use used using vagrant vancouver vandermonde var variants vary vault vectors
-verhoeff vertex vienna vietnam vim vision visitor visual vite vol volume voronoi vpn vue warning
-warsaw was we weak web webkit webpack wednesday were werkzeug what wheel when where which while
-who why wiener wigner wikipedia wiley win windows with woche wochen word workspace world would
-writer wronskian xcode xml xor xxx yaml yarn yes ynm york you zealand zeta zipf zone zones zsh
-zurich
+legendre lemma len lenovo letter letters lib libphonenumber lie lieferadresse lieferung lifecycle
+linux lisbon lisp listener literals lithuania live livraison llama loader loan london losenord
+losenordet luhn luxembourg lösenord lösenordet mac mach machine macintosh macos madame madrid
+magics mail makefile malaysia malta managed management manager manchester manual maple mappings
+mar markdown markov markup math mathematica mathematics mathematik matlab matplotlib maven
+mechanics media meijer mein meine melbourne mercurial mersenne meson meta metric metrics
+metropolis mexico microsoft mij milan mining minipass minuten misc mises miss mistral mittente
+mobius mocha mod modeling modifier mon monat monate monaten monday mongo mono monomial monsieur
+monte montreal morada morocco mot movil mozilla mr mrs ms mul muls multi munich must mysql móvil
+nachname nacida nacido nacimiento nacional nagle naissance nand nans naples nascimento nascita
+nata national nato naturals nazwisko neovim netflix netherlands networks newton next nginx nigeria
+no node nokia nomad nombre non none nones nor north northern norway not notation note notebook
+notion november npm numba numer numero nummer numpy numéro nuxt nvidia nyquist número oauth
+observation oct octave october of office ok okta ollama omega on only openai opera operation ops
+optimizer or oracle ordinal ordinary ordine origin oslo out outcome outputs overlapped oxford
+paciente pacjent packer pade pages pakistan pandas parallel param parametric params parargs paris
+partita pasaporte pascal paspoort paspoortnummer passaporto passe passeport password passwort
+paszport patient patientennummer patientin pauli payment paziente pdb pedido percolator perl
+permanent permanently permissions personal personalausweis personnummer peru pexpect phase phi
+philadelphia philippines physics pickler ping pipeline plan planck plane planning plate platforms
+playwright plotly plugin plus pm pochhammer pointer poisson poland policies polish poly polygon
+polynomials polytechnic pong pool popen portable portugal portuguese posix postgres postleitzahl
+postmaster pow pozdrawiam prague prediction prenom preprocessor presentation presidio press prime
+printable printer pro problems procedures proceedings processing production prof professor program
+programming prometheus promotion proof protobuf protocols provider prénom pseudo publisher pulumi
+punctuation puppet pygments pyre pytest python pythons qualcomm qualifier quantity quantum quasi
+question rabbit rails ram ranking ratio rationals rayleigh react readline reals recent rechnung
+rechnungsadresse rechnungsnummer recipes recipient recognition recognizer red redhat redis
+regional registration registre registro regression reisepass reisepassnummer rel relational
+relationals remainder remix reporter reports repository representations republic requirement
+research resident residente resolution resolver resources rest restarted retain revenue review
+rica riccati riemann rights rijksregisternummer ring ritz river role romania rome rounded route
+router routines ruby ruckruf rufnummer runge runner russian rust rustc rückruf safari salt saludos
+salutations saluti saml samsung san sans sat satisfiable saturday scala scanner scheduler schemas
+schlussel schlüssel science sciences scientific scipy screen script scrollbar seaborn seattle sec
+section security see sekunden selector selenium semaphore sendmail senha sentry sep september
+serbia serial serializer serverless services settings shall shanghai shanks she should sieve
+signals since singapore singleton singularity sir sized slack slovak slovakia slovenia smart smtp
+soap social society software solaris solver some sons sony south southern
+sozialversicherungsnummer spain span spanish spark speakeasy spectral spedizione speech sphinx
+splunk spring springer sqlite squared squares ssh ssl stanford started stash stata statistic
+stderr stdin stdout steueridentifikationsnummer steuernummer stieltjes stirling stockholm str
+strasse straße streamlit street stripe struct structure student studio study stunde stunden sub
+subnet subprotocol subs subscription subset suite summary sun sunday supplement suse svelte
+swagger swarm sweden swedish swift switzerland sydney sylvester symfony symmetry symposium syria
+systems tables tamil tanzania tarball tarjan tax taxpayer taylor tcl tcp team technical technology
+telefon telefonnummer telefono telefoonnummer telemovel telemóvel telephone telnet teléfono
+templates tensorflow terminator terraform tester thai thailand that the theme then theorem
+theoretical there these they thinc thing this those thursday timer tip tix tkinter tls to todo
+toeplitz tokenizer tokyo toml tool topics torch toronto tracer transformer transformers translator
+transport traversable trees trello triangle tributaria true ttk tuesday tukey tunisia turkey
+turkish twilio twitter typescript téléphone ubuntu udp uganda ukraine unavailable underflow
+unequality unicode unified uniform unions unit united university unix unless unsatisfiable until
+urodzenia use used using vagrant vancouver vandermonde var variants vary vault vectors verhoeff
+versichertennummer vertex vertragsnummer vienna vietnam vim vision visitor visual vite vol volume
+voornaam vorname voronoi vpn vue wachtwoord warning warsaw was we weak web webkit webpack
+wednesday were werkzeug what wheel when where which while who why wiener wigner wikipedia wiley
+win windows with woche wochen wohnort word workspace world would writer wronskian xcode xml xor
+xxx yaml yarn yes ynm york you zahlung zahlungspflichtiger zamowienie zamówienie zealand zeta zipf
+zone zones zsh zugangsdaten zurich
 """
 #: Function words, products, languages, places, months, sciences and their eponyms.
 TRADE: Final = frozenset(_TRADE.split())
