@@ -47,7 +47,7 @@ class Case:
 
 CASES = {
     "claude": Case("claude", every_run=True, state_from=Source.SIGNAL),
-    "claude-old": Case("claude-old", state_from=Source.HOOK),
+    "claude-old": Case("claude-old", state_from=Source.TITLE),
     "codex": Case("codex", ("-m", "gpt-test"), every_run=True, state_from=Source.SIGNAL),
     "gemini": Case("gemini", every_run=True, state_from=Source.TITLE),
     "opencode": Case("opencode", ("--model", "anthropic/claude-sonnet-4-5")),
@@ -112,6 +112,8 @@ async def test_a_program_equipped_by_its_adapter_takes_a_line_and_calls_the_gate
         shown = "\n".join(pane.rows())
         assert any(target.startswith("/agent/coder/v1") for target in targets(provider)), shown
         assert PaneState.BLOCKED not in at_start, states
+        if adapter.hook_file:
+            assert "prompt" in (seat.home / adapter.hook_file).read_text()
         if case.state_from is not None:
             assert case.state_from in {source for _, source in states}, states
     finally:
