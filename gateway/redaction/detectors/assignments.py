@@ -291,6 +291,8 @@ class Assignments:
         span = self._unquoted(text, name, start, at, op) or self._behind_a_call(text, name, end)
         if span is None:
             seen[window] = None
+            if text.find("\n", at, end + _SURELY_WITHIN) >= 0:  # no value goes on behind it
+                seen[_window(text, start, end)] = None
         return span
 
     def _quoted_once(
