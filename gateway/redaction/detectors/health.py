@@ -139,7 +139,7 @@ VALUES: Final = (
     Value(
         "HEALTH",
         "patient-code",  # `Patient P-7727194`
-        words("patient|patientin|paziente|paciente|pacjent|pacjentka|potilas|pt"),
+        words("patient|patientin|paziente|paciente|pacjent|pacjentka|potilas"),
         re.compile(rf"{_HEAD}[A-Z]{{1,4}}-?\d{{5,10}}{_END}", re.ASCII),
         lambda _: True,
         Reach.NEXT,

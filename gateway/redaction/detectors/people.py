@@ -223,7 +223,7 @@ _INTRODUCTIONS: Final = (
 )  # fmt: skip
 #: Words behind which often somebody is named; only names with a known first name count.
 _MENTIONS: Final = (
-    "my manager is", "my boss is", "my colleague is", "cc", "opened by", "closed by", "raised by",
+    "my manager is", "my boss is", "my colleague is", "opened by", "closed by", "raised by",
     "filed by", "handled by", "according to", "call with",
     "interview with", "conversation with", "gespräch mit", "anruf von", "notre client",
     "notre cliente", "klientka", "rozmowa z", "send it to", "sent it to", "i am", "i'm", "i’m",
@@ -511,13 +511,20 @@ def _is_name(value: str, place: Place, *, beside: str) -> bool:
 #: and a name.
 _FIELD_BEFORE: Final = 16
 _FIELD_SEEN: Final = 1200
+#: So many cost little, whatever follows them.
+_FEW_FIELDS: Final = 500
+
+
+def _field_window(text: str, label: Label) -> tuple[int, str]:
+    before = min(label.start, _FIELD_BEFORE)
+    return before, text[label.start - before : label.end + _FIELD_SEEN]
 
 
 def _fields(source: Source) -> Iterator[Span]:
     text = source.text
     labels: list[Label] = []
     nobody: set[tuple[int, str]] = set()  # where no name follows: lines repeat
-    for label in _FIELDS.find(source):
+    for number, label in enumerate(_FIELDS.find(source)):
         if _HEAD_END.match(text, label.end) and (
             text[max(0, label.start - 5) : label.start].lower() != "into "  # the name of a table
         ):
@@ -529,8 +536,7 @@ def _fields(source: Source) -> Iterator[Span]:
             continue
         if text[label.end : label.end + 1] not in _AFTER_FIELD:
             continue
-        before = min(label.start, _FIELD_BEFORE)
-        window = before, text[label.start - before : label.end + _FIELD_SEEN]
+        window = _field_window(text, label) if number > _FEW_FIELDS else None
         if window in nobody:
             continue
         glue = _GLUE.match(text, label.end)
@@ -539,14 +545,15 @@ def _fields(source: Source) -> Iterator[Span]:
             and text[max(0, label.start - 16) : label.start].find("<") >= 0
         )
         if glue is None and not element:
-            if len(nobody) < _MOST_SEEN:
+            if window and len(nobody) < _MOST_SEEN:
                 nobody.add(window)
             continue
         at = label.end + 1 if glue is None else glue.end()
         quote = None if glue is None else glue["quote"]
         span = _value_span(text, at, quote)
         if span is None:
-            if at - label.end < _FIELD_SEEN - 2 * _LONGEST and len(nobody) < _MOST_SEEN:
+            near = at - label.end < _FIELD_SEEN - 2 * _LONGEST
+            if window and near and len(nobody) < _MOST_SEEN:
                 nobody.add(window)
             continue
         place = _PLACES[label.values[0].rule]
