@@ -134,8 +134,8 @@ def prune(
     print(f"{would} {answer['segments']} segment(s), {answer['records']} record(s){recorded}.")
     if answer["key_changes"]:
         print(
-            f"{answer['key_changes']} change(s) of the log's key are among them: give auditors the "
-            "newest key (`sphragis key show`)."
+            f"{answer['key_changes']} change(s) of the log's key are among them; the record of the "
+            "pruning carries them on (at most the newest 60), so an older key still verifies."
         )
     if dry_run and answer["blocked"]:
         print(answer["blocked"])

@@ -32,7 +32,8 @@ manifest.json is
      "texts": "left_out"}               only when the maker was told to leave the texts out
 why is one of: selected (asked for: by number, or its `task` or `run` is in the selection), pair
 (the request of an outcome or the other way round, the opening of a gate or its decision), policy
-(the policy_set that put a named text in force), key (key_rotate), identity (record 0).
+(the policy_set that put a named text in force), key (key_rotate, and the erase record of a
+pruning that carries on `ext.rotations`), identity (record 0).
 The manifest is not signed: it helps to name what is wrong, nothing rests on it. Texts that were
 left out on purpose are missing all the same (`text_missing`), only the sentence is another.
 
@@ -42,10 +43,10 @@ without a manifest: `not_a_bundle` (usage). A member whose bytes cannot be read 
 twice, compressed, or of no name above: `file_unlisted`; a manifest that is not as above or not
 about these logs and records: `manifest_changed`. Of each log: `log.json` unreadable:
 `log_json_changed`; a checkpoint that is no note or whose signature does not fit:
-`checkpoint_changed`; signed by no key that a given key leads to through the `key_rotate` records
-here: `key_unknown`; no key given while others were: `key_missing` (incomplete). A proof without a
-record or the other way round: `proof_missing` (incomplete); malformed or for another checkpoint or
-number: `proof_changed`; bytes and proof that do not give the root: `record_changed`. An anchor
+`checkpoint_changed`; signed by no key that a given key leads to through the rotations of the `key`
+records here: `key_unknown`; no key given while others were: `key_missing` (incomplete). A proof
+without a record or the other way round: `proof_missing` (incomplete); malformed or for another
+checkpoint or number: `proof_changed`; bytes and proof that do not give the root: `record_changed`. An anchor
 that is not of this checkpoint: `anchor_changed`; a cosignature or stamp that does not fit:
 `cosignature_bad`, `stamp_bad`. Between the records here: an outcome whose request is here but is
 none, is later or has an outcome already: `outcome_unpaired`, whose request is not here:

@@ -35,7 +35,7 @@ from shared.ledger.checkpoint import (
     split_note,
 )
 from shared.ledger.errors import LedgerError, NoteRefused
-from shared.ledger.key_chain import rotation
+from shared.ledger.key_chain import rotation, rotations_in
 from shared.ledger.merkle import leaf_hash
 from shared.ledger.proofs import ProofRefused, parse_tlog_proof
 from shared.ledger.record import LineRefused, parse
@@ -287,7 +287,7 @@ def _trust(log: _Log, given: Sequence[VerifierKey]) -> None:
 
 def _chain(log: _Log, known: Sequence[VerifierKey]) -> list[VerifierKey]:
     """Follow the key rotations from the known keys, forward and back."""
-    steps = [step for line in log.files.records.values() if (step := _rotation(log, line))]
+    steps = [step for line in log.files.records.values() for step in _rotations(log, line)]
     chain, grown = list(known), True
     while grown:
         grown = False
@@ -298,14 +298,22 @@ def _chain(log: _Log, known: Sequence[VerifierKey]) -> list[VerifierKey]:
     return chain
 
 
-def _rotation(log: _Log, line: bytes | None) -> tuple[VerifierKey, VerifierKey] | None:
-    """Return the old and the new key of a key_rotate record if both signed it."""
-    if line is None or b'"type":"key_rotate"' not in line:
-        return None
+def _rotations(log: _Log, line: bytes | None) -> list[tuple[VerifierKey, VerifierKey]]:
+    """Return the old and the new key of each rotation in a record that both of them signed: a
+    `key_rotate` record's own, or those that the record of a pruning carries on."""
+    if line is None or (b'"type":"key_rotate"' not in line and b'"rotations":' not in line):
+        return []
     try:
-        return rotation(parse(line), log.origin)
+        record = parse(line)
     except LineRefused:
-        return None
+        return []
+    found = [record]
+    if record["type"] == "erase" and type(record.get("ext")) is dict:
+        carried = [one for one in rotations_in([record["ext"]]) if type(one) is dict]
+        found = [{"seq": one.get("seq"), "ext": one} for one in carried]
+    elif record["type"] != "key_rotate":
+        return []
+    return [pair for each in found if (pair := rotation(each, log.origin))]
 
 
 def _check_checkpoint(log: _Log) -> None:

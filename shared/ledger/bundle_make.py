@@ -38,13 +38,14 @@ from shared.ledger.bundle_readme import readme
 from shared.ledger.checkpoint import Checkpoint, split_note
 from shared.ledger.directory import read_head
 from shared.ledger.errors import LedgerError, NoteRefused
+from shared.ledger.key_chain import rotations_in
 from shared.ledger.lookup import RecordGone, outcomes_of
 from shared.ledger.proofs import Prover
 from shared.ledger.segment import ANCHORS, LOG_JSON
 from shared.ledger.storage import reason
 from shared.ledger.texts import TextMissing, read_text
 
-_SETTERS: Final = rb'"type":"(?:policy_set|key_rotate)"'
+_SETTERS: Final = rb'"type":"(?:policy_set|key_rotate)"|"rotations":'
 _DASH: Final = "\u2014 "
 
 
@@ -283,7 +284,9 @@ def _gate(record: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _add_setters(prover: Prover, size: int, chosen: _Chosen) -> None:
-    """Add every key rotation, and for each decision the policy_set that was in force."""
+    """Add every key rotation, what prunings carry on of older ones, and for each decision the
+    policy_set that was in force."""
+    carriers: list[tuple[dict[str, Any], bytes]] = []
     last: dict[str, tuple[int, dict[str, Any], bytes]] = {}
     decisions = sorted(
         (seq, digest)
@@ -299,6 +302,21 @@ def _add_setters(prover: Prover, size: int, chosen: _Chosen) -> None:
             chosen.add("key", record, line)
         elif record.get("type") == "policy_set":
             last[_policy_digest(record)] = seq, record, line
+        elif record.get("type") == "erase":
+            carriers.append((record, line))
+    _add_carriers(carriers, chosen)
+
+
+def _add_carriers(carriers: list[tuple[dict[str, Any], bytes]], chosen: _Chosen) -> None:
+    """Add the newest records of prunings that together carry on every rotation."""
+    known: set[str] = set()
+    for record, line in reversed(carriers):
+        ext = record.get("ext")
+        carried = rotations_in([ext]) if type(ext) is dict else []
+        notes = {str(one.get("note")) for one in carried if type(one) is dict}
+        if not notes <= known:
+            chosen.add("key", record, line)
+            known |= notes
 
 
 def _policy_digest(record: Mapping[str, Any]) -> str:

@@ -180,14 +180,16 @@ def _cosigned(path: Path, vkey: str) -> Claim:
     from shared.anchors.cosignature import parse_cosigner_vkey, verify_cosignatures
 
     claim = _note_claim("fork", f"the cosigned checkpoint {path.name}", path)
+    witness = parse_cosigner_vkey(vkey)
     try:
-        times = [
-            found.time for found in verify_cosignatures(claim.note, [parse_cosigner_vkey(vkey)])
-        ]
+        times = [found.time for found in verify_cosignatures(claim.note, [witness])]
     except NoteRefused:
-        times = []
-    if not times:
         return replace(claim, code="cosignature_bad", broken=True)
+    if not times:
+        raise EvidenceRefused(
+            f"{path} has no cosignature by {witness.name}; give the file with that witness's line, "
+            "or another witness's public key."
+        )
     return replace(claim, when=min(times) * 1_000_000)
 
 

@@ -19,7 +19,7 @@ import orjson
 
 from shared.ledger.checkpoint import Checkpoint, VerifierKey, open_note, parse_vkey
 from shared.ledger.errors import NoteRefused
-from shared.ledger.key_chain import KeyChain
+from shared.ledger.key_chain import KeyChain, rotations_in
 from shared.ledger.segment import (
     HEAD,
     MAX_RUN,
@@ -286,6 +286,7 @@ class Inspection:
             if gap.first == 0 and gap.seal and explained:
                 sentence = f"The log was pruned: {span} were removed, as an erase record says."
                 self._findings.note("pruned", gap.end, sentence)
+                self.chain.carry(rotations_in(self.walker.rules.pruned), gap.end)
             else:
                 sentence = f"The segment with {span} is missing."
                 self._findings.add("segment_missing", gap.first, sentence, Status.INCOMPLETE)

@@ -2,7 +2,9 @@
 
 Invariant: a key is only ever added by a note that the key before it and the new key both signed
 over the number of the record that carries it. From that record on, both sign; from the next
-segment on, the new one alone. Pure. Called by `walk`, `inspection` and `claims`.
+segment on, the new one alone. Once such a record was pruned, the pruning's own repeats its note. A
+seal that two keys signed leads nowhere: whoever has a seal can add a signature to it. Pure. Called
+by `walk`, `inspection`, `claims` and `bundle_check`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ def rotation(record: Mapping[str, Any], origin: str) -> tuple[VerifierKey, Verif
     except (NoteRefused, KeyError, TypeError, AttributeError):
         return None
     return (old, new) if good else None
+
+
+def rotations_in(prunings: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return what the `ext` of `erase` records of prunings carry on of rotations, unverified."""
+    lists = [ext.get("rotations") for ext in prunings]
+    return [one for each in lists if type(each) is list for one in each]
 
 
 def open_by_all(note: str, keys: Iterable[VerifierKey]) -> str:
@@ -59,6 +67,25 @@ class KeyChain:
             return False
         self._eras.append((start, (*keys, pair[1])))
         return True
+
+    def carry(self, carried: Iterable[Any], size: int) -> None:
+        """Go back from the first key over rotations before record `size`, which were pruned, as
+        `carried` of later records repeat them. Those that the two keys did not sign are passed
+        over. Where the overlap of a rotation ended is not known any more, so both keys may sign
+        up to the next one."""
+        found = [one for one in carried if type(one) is dict and type(one.get("seq")) is int]
+        keys, limit = self._eras[0][1], size
+        eras = [(size + 1, keys)]
+        for one in sorted(found, key=lambda one: -int(one["seq"])):
+            seq = one["seq"]
+            if not keys or not 0 <= seq < limit or one.get("new") != keys[0].vkey():
+                continue
+            pair = rotation({"seq": seq, "ext": one}, self.origin)
+            if pair is not None:
+                eras.insert(0, (seq + 1, pair))
+                keys, limit = pair, seq
+        if len(eras) > 1:
+            self._eras[:1] = [(0, keys[:1]), *eras]
 
     def end_segment(self, size: int) -> None:
         """A segment ends at `size`: from the next record on, only the newest key signs."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from shared.ledger.plain import counted, piece
+from shared.ledger.selecting import at
 from shared.ledger.verdict import Findings
 
 _PLAIN: Final = frozenset({"request", "outcome"})
@@ -80,6 +82,8 @@ class Rules:
             if type(kept) is int and type(committed) is int:
                 self.losses.append((kept, committed))
                 self.segment_key = ext.get("segment_key", self.segment_key)
+            if ext.get("accepted_loss") is True:
+                self.findings.note("loss_accepted", seq, _loss(record))
         elif kind == "erase" and action.get("kind") == "prune":
             self.pruned.append(ext)
         self._policy(kind, seq, _part(record, "policy"), ext)
@@ -179,6 +183,18 @@ class Rules:
                 seq,
                 f"Record {seq} acts behind a gate that was not approved before it.",
             )
+
+
+def _loss(record: Mapping[str, Any]) -> str:
+    """Say what an accepted loss took, by whose decision and why; what a person wrote is cut to a
+    length and made harmless."""
+    kept, committed = at(record, "ext", "lost_from"), at(record, "ext", "committed")
+    known = type(kept) is int and type(committed) is int and committed >= kept
+    lost = counted(committed - kept, "record") if known else "an unknown number of records"
+    who = piece(record, "ext", "operator") or "someone unnamed"
+    why = piece(record, "ext", "reason") or "no reason was given"
+    place = f" from record {kept} on" if known and committed > kept else ""
+    return f"A loss of {lost}{place} was accepted by {who} ({why}), says record {record['seq']}."
 
 
 def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
