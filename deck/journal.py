@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from deck.board import Entry, Op, State, apply
+from deck.board import Entry, Op, State, TaskState, apply
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text
@@ -36,6 +36,23 @@ RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
     }
 )
 DEFAULT_TYPE: Final = "journal"
+#: Recorded while the disk is low, too: what a start must say about what is in force, which
+#: processes run, and what is lost. So a deck on such a disk starts; only new work is refused.
+PRESSING: Final = frozenset(
+    {
+        Op.SESSION_STARTED,
+        Op.CONFIG_SET,
+        Op.BRIEF_SET,
+        Op.ENFORCEMENT_CHANGED,
+        Op.GATEWAY_STARTED,
+        Op.GATEWAY_STOPPED,
+        Op.ROLE_STARTING,
+        Op.ROLE_STARTED,
+        Op.ROLE_EXITED,
+        Op.ROLE_STOPPING,
+        Op.ROLE_STOPPED,
+    }
+)
 #: Told of each entry once it is durable, with the board as it then is.
 Watcher = Callable[[Entry, State], None]
 
@@ -128,13 +145,15 @@ class Journal:
         Raises IllegalMove when the board forbids it and JournalFailed when the log is closed or
         broken; the future raises JournalFailed when writing fails.
         """
-        # With little disk left the ledger still takes a stop and a refusal.
+        # With little disk left the ledger still takes a stop, a refusal and what is pressing.
         if self.failure is not None and self._ledger.state is not LogState.LOW:
             raise JournalFailed(f"The deck's ledger cannot be written: {self.failure}")
         following = apply(self._state, entry)
         try:
             waiter = self._ledger.append(
-                RECORD_TYPE.get(entry.op, DEFAULT_TYPE), _fields(entry, following)
+                RECORD_TYPE.get(entry.op, DEFAULT_TYPE),
+                _fields(entry, following),
+                pressing=_is_pressing(entry),
             )
         except RecordRefused as error:
             # This one record has no place in a ledger; the ledger itself is sound.
@@ -161,6 +180,11 @@ class Journal:
     def close(self) -> None:
         """Write the head and release the lock. Blocks on the disk."""
         self._ledger.close()
+
+
+def _is_pressing(entry: Entry) -> bool:
+    lost = entry.op is Op.TASK_MOVED and entry.state == TaskState.LOST
+    return lost or entry.op in PRESSING
 
 
 def entries_of(records: Iterator[dict[str, Any]]) -> Iterator[Entry]:

@@ -46,10 +46,10 @@ about these logs and records: `manifest_changed`. Of each log: `log.json` unread
 `checkpoint_changed`; signed by no key that a given key leads to through the rotations of the `key`
 records here: `key_unknown`; no key given while others were: `key_missing` (incomplete). A proof
 without a record or the other way round: `proof_missing` (incomplete); malformed or for another
-checkpoint or number: `proof_changed`; bytes and proof that do not give the root: `record_changed`. An anchor
-that is not of this checkpoint: `anchor_changed`; a cosignature or stamp that does not fit:
-`cosignature_bad`, `stamp_bad`. Between the records here: an outcome whose request is here but is
-none, is later or has an outcome already: `outcome_unpaired`, whose request is not here:
+checkpoint or number: `proof_changed`; bytes and proof that do not give the root: `record_changed`.
+An anchor that is not of this checkpoint: `anchor_changed`; a cosignature or stamp that does not
+fit: `cosignature_bad`, `stamp_bad`. Between the records here: an outcome whose request is here but
+is none, is later or has an outcome already: `outcome_unpaired`, whose request is not here:
 `outcome_unpaired` (incomplete); a request without outcome: `request_unanswered` (incomplete); a
 decision under a digest that no earlier policy_set here names: `policy_unknown` (incomplete); a
 text named by a policy_set or config_set here: `text_missing` (incomplete) or `text_changed`.
