@@ -19,10 +19,10 @@ from typing import Final
 from urllib.parse import quote, unquote_plus, unquote_to_bytes
 
 from gateway import wire
+from gateway.role_names import is_role_name
 from gateway.wire.base import words
 from gateway.wire.body import FREE, Call
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
-from shared.paths import is_path_safe_role
 
 #: Headers that `match` looks at; others need not be passed.
 HEADERS_USED: Final = frozenset(("upgrade", "anthropic-version", "x-goog-api-key", "x-api-key"))
@@ -432,21 +432,12 @@ def _path_trick(path: str) -> str:
     return ""
 
 
-#: How keys begin that somebody may paste into a base URL.
-_KEY: Final = re.compile(
-    r"(?:sk-|gh[opsur]_|github_pat_|glpat-|hf_|AKIA|ASIA|AIza|xox[abp]-)[A-Za-z0-9_-]{16,}"
-)
-
-
 def _split_role(path: str) -> tuple[str | None, str]:
     """Return role (empty without a prefix, None if it is not valid) and the rest of the path."""
     if path != "/agent" and not path.startswith("/agent/"):
         return "", path
     role, _, rest = path[len("/agent/") :].partition("/")
-    # A role of dots alone would be a dot segment to every other program on the way. A key that was
-    # put in the role's place would be in every record and metric.
-    valid = is_path_safe_role(role) and role.strip(".") != "" and not _KEY.match(role)
-    return (role, f"/{rest}") if valid else (None, "")
+    return (role, f"/{rest}") if is_role_name(role) else (None, "")
 
 
 def _is_probe(method: str, rest: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gateway.errors import GatewayError
 from gateway.peers import Process
-from shared.paths import is_path_safe_role
+from gateway.role_names import is_role_name
 
 #: A session or a task is named in records: short, and nothing that could be text of a call.
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -209,7 +209,9 @@ class Stamps:
 def _check_names(session: str, role: str, task: str) -> None:
     if not _NAME.fullmatch(session):
         raise StampRefused("A session is named by 1 to 64 letters, digits, dots, _ and -.")
-    if not is_path_safe_role(role):
-        raise StampRefused("A role that is stamped has a name that can stand in a URL.")
+    if not is_role_name(role):
+        raise StampRefused(
+            "A role that is stamped has a name that can stand in a URL and looks like no key."
+        )
     if task and not _NAME.fullmatch(task):
         raise StampRefused("A task is named by 1 to 64 letters, digits, dots, _ and -.")

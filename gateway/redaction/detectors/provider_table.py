@@ -2,7 +2,7 @@
 password hashes, which say how they were made, and of private keys without their armor lines.
 
 One row is a provider and a shape; where only a part of the shape is the secret, that part is the
-group `key`. How they are searched is the business of `providers`, the only reader.
+group `key`. How they are searched is the business of `providers`; `role_names` compares whole names.
 """
 
 # ruff: noqa: E501 - one row, one line
