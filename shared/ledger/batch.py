@@ -9,7 +9,7 @@ speed. Called by `recovery` and `walk`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -30,9 +30,10 @@ _INT: Final = {int}
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A good batch: its records and the state behind it."""
+    """A good batch: its records, which types they have, and the state behind it."""
 
     records: list[dict[str, Any]]
+    types: Set[str]
     frontier: Frontier
     tip: str
     ts: int
@@ -64,4 +65,4 @@ def follow(lines: Sequence[bytes], position: Position) -> Batch | None:
         return None
     frontier = position.frontier.copy()
     frontier.extend(leaves)
-    return Batch(records, frontier, links[-1], times[-1])
+    return Batch(records, types, frontier, links[-1], times[-1])

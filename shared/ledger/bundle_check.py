@@ -533,7 +533,8 @@ def _check_run_receipt(logs: Sequence[_Log], note: str, findings: Findings) -> N
             if seq < receipt.size
             and record.get("run") != receipt.run
             and record["type"] == "outcome"
-            and record.get("ref") in asked
+            and type(record.get("ref")) is int
+            and record["ref"] in asked
         ]
         for found in compare(receipt, own):
             findings.add(found.code, found.seq, found.sentence, found.means)

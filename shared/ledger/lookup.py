@@ -190,8 +190,9 @@ def outcomes_of(
         _REF, start=min(left) + 1, end=end, wanted=lambda match: int(match[1]) in left
     )
     for seq, record, line in found:
-        if record.get("type") == "outcome" and record.get("ref") in left:
-            left.discard(record["ref"])
+        ref = record.get("ref")
+        if record.get("type") == "outcome" and type(ref) is int and ref in left:
+            left.discard(ref)
             yield seq, record, line
             if not left:
                 return

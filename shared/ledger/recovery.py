@@ -375,7 +375,8 @@ def _follow(lines: Sequence[bytes], position: Position) -> Batch | None:
         leaf = leaf_hash(line)
         frontier.append(leaf)
         tip = leaf.hex()
-    return Batch(records, frontier, tip, records[-1]["ts"])
+    types = {record["type"] for record in records}
+    return Batch(records, types, frontier, tip, records[-1]["ts"])
 
 
 def _keys_after(batch: Batch, state: Recovered) -> tuple[VerifierKey, ...]:

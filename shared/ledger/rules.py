@@ -8,7 +8,7 @@ is nothing but requests and outcomes under known policies. Called by `walk`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from shared.ledger.plain import counted, piece
@@ -44,25 +44,27 @@ class Rules:
         self._policies: set[str] = set()
         self._gates: dict[tuple[str, str], tuple[object, str]] = {}
 
-    def batch(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Judge the records of a batch."""
-        if self._is_plain(records):
+    def batch(self, records: Sequence[Mapping[str, Any]], types: Set[str]) -> None:
+        """Judge the records of a batch, which have these types."""
+        if types <= _PLAIN and not self._every and self._is_plain(records):
             for record in records:
-                self._pair(record)
+                if record["type"] == "request":
+                    self.open.add(record["seq"])
+                else:
+                    self._pair(record)
             self.ts, self._kind = records[-1]["ts"], records[-1]["type"]
             return
         for record in records:
             self.look(record)
 
     def _is_plain(self, records: Sequence[Mapping[str, Any]]) -> bool:
-        if self._every or not _PLAIN.issuperset([record["type"] for record in records]):
-            return False
+        known = self._policies
         for record in records:
-            policy = record.get("policy")
-            if policy is not None and (
-                type(policy) is not dict or policy.get("digest") not in self._policies
-            ):
-                return False
+            if "policy" in record:
+                policy = record["policy"]
+                digest = policy.get("digest") if type(policy) is dict else None
+                if type(digest) is not str or digest not in known:
+                    return False
             if "gate" in record:
                 return False
         return bool(records)

@@ -110,12 +110,17 @@ class _Tally:
         self.redactions.update(_numbers(_part(record, "ext").get("redactions")))
 
     def _outcome(self, record: Mapping[str, Any]) -> None:
-        role, asked = self.waiting.pop(record.get("ref", -1), ("", ""))
+        role, asked = self.waiting.pop(_reference(record), ("", ""))
         usage = _numbers(_part(record, "outcome").get("usage"))
         if usage:
             model = _text(record, "model", "name") or asked
             by_model = self.tokens.setdefault(role, {})
             by_model.setdefault(model, Counter()).update(usage)
+
+
+def _reference(record: Mapping[str, Any]) -> int:
+    ref = record.get("ref")
+    return ref if type(ref) is int else -1
 
 
 def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -144,7 +149,7 @@ def _records_of(archive: Archive, run: str, size: int) -> Iterator[tuple[int, di
         if record["type"] == "request":
             asked.add(seq)
         elif record["type"] == "outcome":
-            asked.discard(record.get("ref", -1))
+            asked.discard(_reference(record))
         yield seq, record
     for seq, record, _ in outcomes_of(archive, asked, size):
         yield seq, record

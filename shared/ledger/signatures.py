@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from shared.ledger.checkpoint import VerifierKey, verifier_key
+from shared.ledger.checkpoint import VerifierKey
+from shared.ledger.signature_helper import GOOD
 
 #: One frame: length of the text, signature, text.
 _FRAME: Final = struct.Struct(">I64s")
@@ -25,28 +26,24 @@ _FRAME: Final = struct.Struct(">I64s")
 _PIPE_BUF: Final = 4096
 #: More helpers than this have nothing to do: reading the records becomes the limit.
 MAX_HELPERS: Final = 3
-_GOOD: Final = b"all good\n"
-_COMMAND: Final = "from shared.ledger.signatures import serve; serve()"
+#: What a helper runs. Not this package's directory, but the path of the installed libraries counts.
+_PROGRAM: Final = str(Path(__file__).with_name("signature_helper.py"))
 
 
 class _Helper:
     """One child process and the frames that wait for room in its pipe."""
 
     def __init__(self, key: VerifierKey) -> None:
-        root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _COMMAND],
+            [sys.executable, "-P", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
             bufsize=0,
         )
         assert self.process.stdin is not None
         self.fd = self.process.stdin.fileno()
-        header = key.public + len(key.name.encode()).to_bytes(4, "big") + key.name.encode()
-        os.write(self.fd, header)
+        os.write(self.fd, key.public)
         os.set_blocking(self.fd, False)
         self.waiting = b""
 
@@ -64,7 +61,7 @@ class _Helper:
     def all_good(self) -> bool:
         os.set_blocking(self.fd, True)
         output, _ = self.process.communicate(self.waiting)
-        return self.process.returncode == 0 and output == _GOOD
+        return self.process.returncode == 0 and output == GOOD
 
 
 class SignatureHelpers:
@@ -116,16 +113,3 @@ class SignatureHelpers:
         except (OSError, ValueError):
             return False
         return all(answers) and not self._broken
-
-
-def serve() -> None:
-    """Be a helper: read the key and frames from standard input, answer at its end."""
-    stream = sys.stdin.buffer
-    public = stream.read(32)
-    key = verifier_key(stream.read(int.from_bytes(stream.read(4), "big")).decode(), public)
-    good = True
-    while header := stream.read(_FRAME.size):
-        length, signature = _FRAME.unpack(header)
-        good = key.accepts(stream.read(length), signature) and good
-    if good:
-        sys.stdout.buffer.write(_GOOD)

@@ -76,12 +76,13 @@ class _Waiting:
 #: Once all but these are taken away, a number is nothing, and a fraction a dot or an e behind what
 #: begins a value; u and s tell it from true and false.
 _OTHERS: Final = bytes(set(range(256)) - set(b':,[".eEus'))
-_FRACTION: Final = re.compile(rb"[:,\[][.eE]")
+#: What begins a value becomes a colon, what makes a fraction a dot: one pair to look for.
+_AS_ONE: Final = bytes.maketrans(b",[eE", b"::..")
 
 
 def _may_hold_fraction(group: Sequence[bytes]) -> bool:
     """Tell whether a number in some lines may have a fraction or an exponent; seldom wrongly so."""
-    return _FRACTION.search(b"".join(group).translate(None, _OTHERS)) is not None
+    return b":." in b"".join(group).translate(_AS_ONE, _OTHERS)
 
 
 class Walker:
@@ -171,7 +172,7 @@ class Walker:
         if self._frontier is None or self.tip is None:
             return False
         batch = follow(group, Position(self._frontier, self.tip, self.rules.ts))
-        if batch is None or any(record["type"] == "key_rotate" for record in batch.records):
+        if batch is None or "key_rotate" in batch.types:
             return False
         if _may_hold_fraction(group):
             return False
@@ -186,7 +187,7 @@ class Walker:
             return False
         if self._is_watched(expected.size):
             self._see(self._base, list(map(leaf_hash, group)), batch.records)
-        self.rules.batch(batch.records)
+        self.rules.batch(batch.records, batch.types)
         self.expected, self.tip = expected.size, batch.tip
         self._frontier = batch.frontier
         self.records += len(group)

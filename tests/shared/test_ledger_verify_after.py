@@ -18,8 +18,11 @@ from shared.ledger.bundle_make import Selection, make_bundle
 from shared.ledger.checkpoint import load_signer, parse_vkey
 from shared.ledger.claims import Outside
 from shared.ledger.key_chain import KeyChain
+from shared.ledger.log import _Entry
 from shared.ledger.repair import opened
+from shared.ledger.rules import Rules
 from shared.ledger.segment import list_segments
+from shared.ledger.verdict import Findings
 
 ORIGIN = "after.test"
 
@@ -148,6 +151,40 @@ def test_a_bundle_of_a_pruned_log_is_verified_with_every_key_of_it(
         assert (verdict.exit_code, found(verdict)) == (0, set())
     stranger = load_signer(tmp_path, ORIGIN, create=True).key.vkey()
     assert "key_unknown" in found(verify_path(path, vkey=stranger))
+
+
+def test_fields_of_a_kind_that_nobody_expects_are_judged_and_not_fallen_over(
+    tmp_path: Path,
+) -> None:
+    odd: list[Any] = [["x"], {"x": 1}, 7, True, "x"]
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN) as ledger:
+        prune_action = {"kind": "prune"}
+        for one in odd:
+            ledger._commit([_Entry("request", {"run": "r", "policy": {"digest": one}})])
+            ledger._commit(
+                [
+                    _Entry("journal", {"policy": {"digest": one}, "gate": {"id": one}}),
+                    _Entry("erase", {"action": prune_action, "ext": {"rotations": one}}),
+                    _Entry("erase", {"action": prune_action, "ext": {"rotations": odd}}),
+                    _Entry("recover", {"ext": {"accepted_loss": True, "lost_from": one}}),
+                ]
+            )
+        size = ledger.size
+    verdict = verify_path(tmp_path / "log")
+    assert found(verdict) == {"request_unanswered"}
+    assert "an unknown number of records" in noted(verdict)["loss_accepted"]
+    path = tmp_path / "bundle.zip"
+    path.write_bytes(make_bundle([tmp_path / "log"], Selection(seqs=tuple(range(size)))).data)
+    assert verify_path(path, vkey=verdict.vkey).exit_code == 2
+
+
+def test_a_batch_with_a_policy_that_is_no_text_is_judged_like_its_records() -> None:
+    record = {"type": "request", "seq": 1, "ts": 1, "policy": {"digest": [], "decision": "allow"}}
+    whole, single = Rules(Findings()), Rules(Findings())
+    whole.batch([record], {"request"})
+    single.look(record)
+    assert list(whole.findings) == list(single.findings)
+    assert whole.open == single.open == {1}
 
 
 def lose(home: Path, reason: str, operator: str) -> Path:
