@@ -25,6 +25,7 @@ from shared.anchors.files import Head, head_of
 from shared.ledger.checkpoint import VerifierKey, open_note, parse_vkey
 from shared.ledger.directory import read_head
 from shared.ledger.errors import LedgerError, NoteRefused
+from shared.ledger.key_chain import rotations_in
 from shared.ledger.lookup import Archive
 from shared.ledger.proofs import ProofRefused, Prover
 from shared.ledger.segment import LOG_JSON, list_segments
@@ -268,18 +269,26 @@ def _key_of(entry: Announcement, pinned: Pinned | None) -> tuple[str, bool]:
 
 
 def follow_rotations(directory: Path, origin: str, vkey: str) -> list[str]:
-    """Return the vkeys that the log's `key_rotate` records lead to from `vkey`, itself first.
+    """Return the vkeys that the log's `key_rotate` records lead to from `vkey`, itself first, and
+    what the records of prunings carry on of older ones.
 
     Each step counts only when the record's note is signed by both the old and the new key.
     """
-    chain = [vkey]
+    chain, steps = [vkey], list[tuple[int, dict[str, Any]]]()
     with contextlib.suppress(LedgerError), Archive(directory) as archive:
-        for seq, record, _ in archive.search(rb'"type":"key_rotate"'):
+        for seq, record, _ in archive.search(rb'"type":"key_rotate"|"rotations":'):
             ext = record.get("ext")
-            if record.get("type") == "key_rotate" and isinstance(ext, dict):
-                new = _rotated(ext, origin, seq, chain[-1])
-                if new:
-                    chain.append(new)
+            if not isinstance(ext, dict):
+                continue
+            if record.get("type") == "key_rotate":
+                steps.append((seq, ext))
+            elif record.get("type") == "erase":
+                carried = [one for one in rotations_in([ext]) if isinstance(one, dict)]
+                steps += [(one["seq"], one) for one in carried if type(one.get("seq")) is int]
+    for seq, ext in sorted(steps, key=lambda step: step[0]):
+        new = _rotated(ext, origin, seq, chain[-1])
+        if new:
+            chain.append(new)
     return chain
 
 

@@ -18,7 +18,7 @@ _WHY_WORDS: Final = {
     "selected": "asked for",
     "pair": "the other half of one of them (a request and its outcome, a gate and its decision)",
     "policy": "the policy that was in force for one of them",
-    "key": "a change of the log's signing key",
+    "key": "a change of the log's signing key, or a pruning that carries on such changes",
     "identity": "record 0, which names the log and its key",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.anchors.cosignature import Cosigner
+from shared.anchors.neighbors import follow_rotations
 from shared.evidence.prune import prune
 from shared.evidence.retention import DAY_US
 from shared.evidence.stores import stores_in
@@ -136,6 +137,11 @@ def test_a_rotation_that_the_old_key_did_not_sign_leads_nowhere(
     assert all(parse_vkey(one["old"]) in chain for one in carried)
     assert chain.at(0) == (parse_vkey(carried[0]["old"]),)
     assert chain.at(1_001) == (parse_vkey(newest),)
+
+
+def test_a_neighbor_that_was_pruned_is_followed_from_the_key_it_had(pruned: Pruned) -> None:
+    for at, vkey in enumerate(pruned.vkeys):
+        assert follow_rotations(pruned.log, ORIGIN, vkey) == pruned.vkeys[at:]
 
 
 def test_a_bundle_of_a_pruned_log_is_verified_with_every_key_of_it(
