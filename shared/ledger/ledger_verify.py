@@ -172,6 +172,10 @@ def checkpoint_in(note: str) -> tuple[str, int, bytes]:
     return match[1], int(match[2]), unbase64(match[3])
 
 
+def checkpoint_text(origin: str, size: int, root: bytes) -> str:
+    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
+
+
 def verifies(key: Key, message: bytes, signature: bytes) -> bool:
     if FastKey is None:
         return ed25519_verify(key[2], message, signature)
@@ -422,11 +426,7 @@ class Log(Rules):
             say("signatures_not_checked")
         elif not signed_text(note, keys, every=True):
             raise Damage("checkpoint_signature", max(size - 1, 0))
-        try:
-            told = checkpoint_in(note)
-        except ValueError:
-            told = ("", 0, b"")
-        if told != (self.origin, size, root):
+        if not note.startswith(checkpoint_text(self.origin, size, root) + "\n"):
             raise Damage("record_changed", max(size - 1, 0))
         self.chain = self.chain + [key for key in keys if key not in self.chain]
         self.keys, self.note, self.root = keys, note, root
@@ -544,7 +544,7 @@ def claim_in(code: str, note: str, when: int | None = None) -> Claim:
 
 def receipt(line: str) -> Claim:
     origin, seq, size, root, blob = line.strip().split(";")
-    text = f"{origin}\n{int(size)}\n{base64.b64encode(bytes.fromhex(root)).decode()}\n"
+    text = checkpoint_text(origin, int(size), bytes.fromhex(root))
     made = claim_in("receipt_mismatch", f"{text}\n\u2014 {origin} {blob}\n")
     return made if 0 <= int(seq) < int(size) else made._replace(note="")
 
@@ -603,7 +603,7 @@ def claims_of(folder: Path, args: Any) -> Iterator[Claim]:
 
 # -- a directory -----------------------------------------------------------------------------------
 def introduce(folder: Path, first_file: Path, given: list[Key]) -> Log:
-    """The log as log.json and record 0 introduce it, with the key of its first checkpoint."""
+    """The log as log.json and record 0 introduce it, with the key that signed its beginning."""
     identity: Record = {}
     try:
         told = json.loads((folder / "log.json").read_bytes())
@@ -622,9 +622,10 @@ def introduce(folder: Path, first_file: Path, given: list[Key]) -> Log:
         code = "unknown_schema"
     if code:
         say(code)
-    note = next((note_in(line) for line in lines if line.startswith(CP)), "")
+    notes = [note_in(line) for line in lines if line.startswith(CP)][:9]
     keys = [*vkeys_in(identity.get("vkeys")), *vkeys_in(genesis.get("vkeys")), *given]
-    log = Log(([key for key in keys if signed_text(note, [key])] or keys)[:1])
+    signers = (key for note in notes for key in keys if signed_text(note, [key]))
+    log = Log([next(signers, keys[0])] if keys else [])
     log.segment_key = vkeys_in([genesis.get("segment_key")])
     return log
 
@@ -687,7 +688,7 @@ def conclude(log: Log, folder: Path, begun: tuple[int, str]) -> None:
 
 # -- a bundle: some records of some logs, each with its proof --------------------------------------
 def members_of(path: Path) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
+    files = dict[str, bytes]()
     with zipfile.ZipFile(path) as zipped:
         for info in zipped.infolist():
             name = info.filename

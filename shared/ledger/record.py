@@ -250,6 +250,7 @@ def shape_problem(record: Mapping[str, Any]) -> str:
     prev = record.get("prev")
     if type(prev) is not str or len(prev) != 64:
         return 'its field "prev" is missing or not a hash'
-    if record.get("type") not in TYPE_NAMES:
+    kind = record.get("type")
+    if type(kind) is not str or kind not in TYPE_NAMES:
         return "its type is not known to this program"
     return ""

@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -485,6 +486,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], int]] = {
     ),
     "a name twice in a record": (
         in_last(lambda lines: [lines[0].replace(b'"v":1', b'"v":1,"v":1'), *lines[1:]]),
+        1,
+    ),
+    "a type that is no text": (
+        in_last(lambda lines: [re.sub(rb'"type":"[a-z]+"', b'"type":{}', lines[0]), *lines[1:]]),
         1,
     ),
     "another version": (
