@@ -163,6 +163,16 @@ def claim(paths: SessionPaths) -> int:
     return lock
 
 
+def _why_not(path: Path, error: OSError) -> str:
+    if error.strerror is not None:
+        return error.strerror
+    # Python itself refuses what does not fit the kernel's address (108 bytes with its end).
+    return (
+        f"its path is {len(os.fsencode(path))} bytes long and a socket's may have 107; "
+        "set XDG_RUNTIME_DIR to a shorter directory"
+    )
+
+
 def bind(path: Path) -> socket.socket:
     """Return a listening socket at `path`, closed to other users from its first moment."""
     listener = socket.socket(socket.AF_UNIX)
@@ -171,7 +181,7 @@ def bind(path: Path) -> socket.socket:
         listener.bind(os.fspath(path))
     except OSError as error:
         listener.close()
-        raise SessionError(f"The socket {path} cannot be made: {error.strerror}.") from error
+        raise SessionError(f"The socket {path} cannot be made: {_why_not(path, error)}.") from error
     finally:
         os.umask(previous)
     path.chmod(0o600)

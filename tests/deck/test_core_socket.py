@@ -13,6 +13,7 @@ import pytest
 from deck_harness import DeckRig, agent_role
 
 from deck.protocol import Verb
+from deck.sessions import SessionError, bind
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +163,10 @@ def test_random_bytes_never_stop_the_deck(rig: DeckRig) -> None:
     assert rig.send(Verb.PING)["status"] == "ok"
     assert rig.pid() == before
     assert not (rig.state_dir / "logs" / "crash.log").exists()
+
+
+def test_a_socket_whose_path_is_too_long_says_what_to_do(short_dir: Path) -> None:
+    path = short_dir / ("x" * 100) / "deck.sock"
+    path.parent.mkdir()
+    with pytest.raises(SessionError, match=r"bytes long .* set XDG_RUNTIME_DIR to a shorter"):
+        bind(path)

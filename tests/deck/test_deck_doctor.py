@@ -427,7 +427,9 @@ def test_who_listens_is_known_by_the_kernels_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the wall is built on Linux")
-def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(tmp_path: Path) -> None:
+def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(
+    tmp_path: Path, short_dir: Path
+) -> None:
     bwrap = real_bwrap()
     project, tools = tmp_path / "p", tmp_path / "bin"
     project.mkdir()
@@ -435,10 +437,9 @@ def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(tmp_pat
     environ = {
         "PATH": f"{tools}:/bin",
         "HOME": str(tmp_path / "home"),
-        "XDG_RUNTIME_DIR": str(tmp_path / "r"),
+        "XDG_RUNTIME_DIR": str(short_dir),
     }
     (tmp_path / "home").mkdir()
-    (tmp_path / "r").mkdir()
     answers = {"/readyz": (200, b'{"ready": true}')}
     with http_server(answers) as address:
         (project / ".choragos.toml").write_text(
@@ -452,4 +453,4 @@ def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(tmp_pat
         (tools / "bwrap").chmod(0o755)
         (said,) = doctor.check_walls(collect(None, project, environ))
         assert said.level is Level.FAIL
-    assert not list((tmp_path / "r").rglob("*.wall"))
+    assert not list(short_dir.rglob("*.wall"))

@@ -397,7 +397,9 @@ def test_a_wall_with_a_hole_does_not_pass_its_proof(tmp_path: Path) -> None:
         assert hole in found
 
 
-async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(tmp_path: Path) -> None:
+async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(
+    tmp_path: Path, short_dir: Path
+) -> None:
     gateway = FakeGateway()
     bwrap = real_bwrap()
     project = tmp_path / "project"
@@ -411,7 +413,7 @@ async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(tmp_path:
     env = {
         "PATH": f"/usr/bin:/bin:{tmp_path / 'bin'}",
         "HOME": str(tmp_path),
-        "XDG_RUNTIME_DIR": str(tmp_path / "r"),
+        "XDG_RUNTIME_DIR": str(short_dir),
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
