@@ -62,7 +62,7 @@ def test_a_secret_of_a_known_kind_is_removed(canary: str) -> None:
         'role coder: env_deny = ["AWS_*", "GITHUB_TOKEN"]',
         "digest=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "The tokens were counted; the secret of good code is small functions.",
-        "/work/project/deck/cli/checkpoints_and_rollback_of_whole_trees.py line 12",
+        "/home/project/deck/cli/checkpoints_and_rollback_of_whole_trees.py line 12",
         'addr = "127.0.0.1:8787"',
         "src/components/UserProfileCardV2/UserProfileCardHeader.tsx",
     ],
