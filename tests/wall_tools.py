@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 def real_bwrap() -> Path:
     """Return a bubblewrap that works on this machine, or skip with the reason that none does."""
-    found = shutil.which("bwrap") or _of_codex()
+    found = shutil.which("bwrap") or _of_codex() or _of_codex_installed_now()
     if found is None:
         pytest.skip("bubblewrap is not installed, and no Codex client that brings one")
     attempt = [found, "--unshare-user", "--unshare-net", "--unshare-pid", "--ro-bind", "/", "/"]
@@ -33,3 +34,11 @@ def _of_codex() -> str | None:
             if found is not None:
                 return str(found)
     return None
+
+
+def _of_codex_installed_now() -> str | None:
+    sys.path.append(str(Path(__file__).parent / "e2e"))
+    from installs import install_client
+
+    install_client("codex")
+    return _of_codex()
