@@ -94,18 +94,31 @@ def start_forwarder(address: str, way_out: str) -> None:
     """Listen on `address` and leave a process behind that forwards. Raises OSError."""
     host, _, port = address.rpartition(":")
     listeners = listen(host, int(port))
+    agent = os.getpid()
     if os.fork():
         for listener in listeners:
             listener.close()
         return
-    # Not part of the agent's terminal: neither Ctrl-C nor its end concerns it.
+    # Not part of the agent's terminal: neither Ctrl-C nor its end concerns it. It ends with the
+    # agent, also where no process namespace sees to that.
     os.setsid()
+    _end_with(agent)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     try:
         forward(listeners, way_out)
     finally:
+        os._exit(1)
+
+
+def _end_with(parent: int) -> None:
+    import ctypes
+    import signal
+
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+    ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL))
+    if os.getppid() != parent:  # it was gone before it could be watched
         os._exit(1)
 
 

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -337,6 +338,17 @@ def test_the_forwarder_stands_in_for_the_gateway_in_a_network_of_its_own(tmp_pat
             assert connection.recv(65536).startswith(b"GET / HTTP/1.1\r\nAccept")
             connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
         assert child.wait(10) == 0
+    eventually_gone(str(tmp_path / "g.sock"))
+
+
+def eventually_gone(mark: str) -> None:
+    """Wait until no process has `mark` in its command line: the forwarder ends with its agent."""
+    for _ in range(100):
+        found = subprocess.run(["pgrep", "-f", "--", mark], check=False, capture_output=True)
+        if found.returncode == 1:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the forwarder outlived its agent")
 
 
 # -- the proof ------------------------------------------------------------------------------------
@@ -395,6 +407,7 @@ def test_a_wall_with_a_hole_does_not_pass_its_proof(tmp_path: Path) -> None:
     found = "; ".join(prove(plan, {"PATH": "/usr/bin:/bin"}, question))
     for hole in ("another port", "abstract socket", "secret can be seen", "key can be changed"):
         assert hole in found
+    eventually_gone(f"--listen 127.0.0.1:{port}")
 
 
 async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(
