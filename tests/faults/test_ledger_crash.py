@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from quick_disk import QuickDisk
 
 from shared.ledger import Ledger, LedgerCorrupt, LedgerError, LedgerRollback, verify_path
 from shared.ledger.checkpoint import Signer
@@ -68,16 +69,6 @@ for line in sys.stdin:
     os.waitpid(pid, 0)
     os.write(1, b"ended\\n")
 """
-
-
-class QuickDisk(Disk):
-    """Power cuts are not simulated here, so nothing needs to reach the platter."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 def open_log(home: Path, disk: Disk | None = None) -> Ledger:

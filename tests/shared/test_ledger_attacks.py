@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_disk import QuickDisk
 
 from shared.anchors.cosignature import Cosigner
 from shared.ledger import Ledger, ledger_verify, verify_path
@@ -26,7 +27,6 @@ from shared.ledger.claims import Outside
 from shared.ledger.merkle import Frontier, leaf_hash
 from shared.ledger.record import encode
 from shared.ledger.segment import Seal, list_segments, seal_digest, seal_path
-from shared.ledger.storage import Disk
 
 ORIGIN = "audit.example.org/attacked"
 HOUR_US = 3_600_000_000
@@ -43,16 +43,6 @@ DAMAGE = {
     "checkpoint_signature",
     "key_rotation_bad",
 }
-
-
-class QuickDisk(Disk):
-    """What is durable does not matter here."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 # -- both verifiers --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_disk import QuickDisk
 
 from shared.ledger import (
     Ledger,
@@ -27,16 +28,6 @@ from shared.ledger.segment import last_record, list_seals, list_segments
 from shared.ledger.storage import Disk
 
 ORIGIN = "audit.example.org/keys"
-
-
-class QuickDisk(Disk):
-    """Power cuts are not simulated here, so nothing needs to reach the platter."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 def open_log(home: Path, **options: Any) -> Ledger:

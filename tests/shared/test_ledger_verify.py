@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from quick_disk import QuickDisk
 
 from shared.ledger import Ledger, LedgerFailed, Verdict, verify_path
 from shared.ledger.batch import BATCH_LIMIT
@@ -24,16 +25,6 @@ from shared.ledger.verdict import MAX_FINDINGS
 ORIGIN = "audit.example.org/test"
 #: Batch sizes after the first record, so that there are batches of one and of several.
 SHAPE = (4, 6, 1, 2, 1, 5)
-
-
-class QuickDisk(Disk):
-    """What is durable does not matter here."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 def write_log(home: Path, shape: tuple[int, ...] = SHAPE) -> Path:
