@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 #: Closed rows beyond this many leave the view, never open ones (contracts/deck.md section 1.6).
 CLOSED_ROWS_SHOWN: Final = 200
@@ -26,6 +26,8 @@ class TaskState(StrEnum):
     TYPED = "typed"
     SUBMITTED = "submitted"
     PICKED_UP = "picked-up"
+    #: Reported by its role, and not yet accepted: a judge, a check or a person looks at it.
+    IN_REVIEW = "in-review"
     REPORTED = "reported"
     LOST = "lost"
     TIMED_OUT = "timed-out"
@@ -39,6 +41,10 @@ class ReportState(StrEnum):
     TYPED = "typed"
     DELIVERED = "delivered"
     KEPT = "kept"
+    #: Waits until the work it tells of is accepted.
+    HELD = "held"
+    #: The work was not accepted; the start role was told that instead.
+    WITHHELD = "withheld"
 
 
 class Decision(StrEnum):
@@ -48,6 +54,43 @@ class Decision(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     VOID = "void"
+
+
+class GateKind(StrEnum):
+    """What a gate is about (contracts/deck.md section 1.9)."""
+
+    #: A task of a role with `approve`, before it is handed out.
+    ENTRY = "entry"
+    #: A role that the start role proposes.
+    ROSTER = "roster"
+    #: Work that a judge could not settle.
+    JUDGE = "judge"
+    #: Work that changed files of another role.
+    OWNERSHIP = "ownership"
+    #: A branch that waits to be merged.
+    MERGE = "merge"
+
+
+class LoopState(StrEnum):
+    """Where the judging of one task is."""
+
+    JUDGING = "judging"
+    REVISING = "revising"
+    GATED = "gated"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class MergeState(StrEnum):
+    """Where the merging of one task's branch is."""
+
+    WAITING = "waiting"
+    GATED = "gated"
+    MERGED = "merged"
+    #: There was nothing to merge, or the team file leaves merging to people.
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    REJECTED = "rejected"
 
 
 class Op(StrEnum):
@@ -79,28 +122,54 @@ class Op(StrEnum):
     CHECKPOINTS_PRUNED = "checkpoints-pruned"
     ROLLBACK_BEGUN = "rollback-begun"
     ROLLBACK_ENDED = "rollback-ended"
+    #: One of several approvals that a gate needs.
+    GATE_VOTED = "gate-voted"
+    #: What the owned files held when a task was delivered; `ref` names it in the text store.
+    OWNED_TAKEN = "owned-taken"
+    LOOP_MOVED = "loop-moved"
+    WORKTREE_MADE = "worktree-made"
+    WORKTREE_COMMITTED = "worktree-committed"
+    MERGE_MOVED = "merge-moved"
+    ROLE_PAUSED = "role-paused"
+    ROLE_RESUMED = "role-resumed"
+    ROLE_ADDED = "role-added"
+    ROLE_REMOVED = "role-removed"
+    ROLE_CHANGED = "role-changed"
+    RELOADED = "reloaded"
+    BUDGET_EXCEEDED = "budget-exceeded"
+    BUDGET_REARMED = "budget-rearmed"
+    HANDOFF_BEGUN = "handoff-begun"
+    HANDOFF_ENDED = "handoff-ended"
+    ANSWERED = "answered"
 
 
 #: Tasks typed into a pane and not yet over: what a dead pane or a dead deck loses.
 IN_FLIGHT: Final = frozenset({TaskState.TYPED, TaskState.SUBMITTED, TaskState.PICKED_UP})
 #: Tasks somebody still has to do something about.
-OPEN: Final = IN_FLIGHT | {TaskState.GATED, TaskState.QUEUED, TaskState.TIMED_OUT}
+OPEN: Final = IN_FLIGHT | {
+    TaskState.GATED,
+    TaskState.QUEUED,
+    TaskState.TIMED_OUT,
+    TaskState.IN_REVIEW,
+}
 
 _T = TaskState
+#: A report ends a task, or opens its review.
+_BACK: Final = (_T.REPORTED, _T.IN_REVIEW)
 #: The whole delivery machine. `typed -> queued` is the one retry after a failed injection;
 #: `lost -> queued` offers the task again; late reports of lost or timed-out work count; a move to
 #: the same state only changes the reason shown.
 TASK_MOVES: Final[Mapping[TaskState, frozenset[TaskState]]] = MappingProxyType(
     {
         _T.GATED: frozenset({_T.QUEUED, _T.REFUSED}),
-        _T.QUEUED: frozenset({_T.QUEUED, _T.TYPED, _T.REPORTED, _T.LOST, _T.REFUSED}),
-        _T.TYPED: frozenset(
-            {_T.QUEUED, _T.SUBMITTED, _T.PICKED_UP, _T.REPORTED, _T.LOST, _T.TIMED_OUT}
-        ),
-        _T.SUBMITTED: frozenset({_T.SUBMITTED, _T.PICKED_UP, _T.REPORTED, _T.LOST, _T.TIMED_OUT}),
-        _T.PICKED_UP: frozenset({_T.REPORTED, _T.LOST, _T.TIMED_OUT}),
-        _T.TIMED_OUT: frozenset({_T.QUEUED, _T.REPORTED, _T.LOST}),
-        _T.LOST: frozenset({_T.QUEUED, _T.REPORTED}),
+        _T.QUEUED: frozenset({_T.QUEUED, _T.TYPED, _T.LOST, _T.REFUSED, *_BACK}),
+        _T.TYPED: frozenset({_T.QUEUED, _T.SUBMITTED, _T.PICKED_UP, _T.LOST, _T.TIMED_OUT, *_BACK}),
+        _T.SUBMITTED: frozenset({_T.SUBMITTED, _T.PICKED_UP, _T.LOST, _T.TIMED_OUT, *_BACK}),
+        _T.PICKED_UP: frozenset({_T.LOST, _T.TIMED_OUT, *_BACK}),
+        _T.TIMED_OUT: frozenset({_T.QUEUED, _T.LOST, *_BACK}),
+        _T.LOST: frozenset({_T.QUEUED, *_BACK}),
+        # Back to the queue for another round, accepted, or not accepted.
+        _T.IN_REVIEW: frozenset({_T.IN_REVIEW, _T.QUEUED, _T.REPORTED, _T.REFUSED}),
         _T.REPORTED: frozenset(),
         _T.REFUSED: frozenset(),
     }
@@ -111,7 +180,32 @@ REPORT_MOVES: Final[Mapping[ReportState, frozenset[ReportState]]] = MappingProxy
         _R.QUEUED: frozenset({_R.TYPED, _R.KEPT}),
         _R.TYPED: frozenset({_R.QUEUED, _R.DELIVERED, _R.KEPT}),
         _R.KEPT: frozenset({_R.QUEUED}),
+        _R.HELD: frozenset({_R.QUEUED, _R.KEPT, _R.WITHHELD}),
         _R.DELIVERED: frozenset(),
+        _R.WITHHELD: frozenset(),
+    }
+)
+_L = LoopState
+LOOP_MOVES: Final[Mapping[LoopState | None, frozenset[LoopState]]] = MappingProxyType(
+    {
+        None: frozenset({_L.JUDGING, _L.GATED}),
+        _L.JUDGING: frozenset({_L.REVISING, _L.GATED, _L.ACCEPTED}),
+        _L.REVISING: frozenset({_L.JUDGING, _L.GATED}),
+        _L.GATED: frozenset({_L.ACCEPTED, _L.REJECTED}),
+        _L.ACCEPTED: frozenset(),
+        _L.REJECTED: frozenset(),
+    }
+)
+_M = MergeState
+MERGE_MOVES: Final[Mapping[MergeState | None, frozenset[MergeState]]] = MappingProxyType(
+    {
+        None: frozenset({_M.WAITING, _M.SKIPPED}),
+        _M.WAITING: frozenset({_M.GATED, _M.MERGED, _M.SKIPPED, _M.FAILED}),
+        _M.GATED: frozenset({_M.MERGED, _M.SKIPPED, _M.FAILED, _M.REJECTED}),
+        _M.FAILED: frozenset({_M.WAITING}),
+        _M.MERGED: frozenset(),
+        _M.SKIPPED: frozenset(),
+        _M.REJECTED: frozenset(),
     }
 )
 
@@ -140,6 +234,16 @@ class Entry:
     born: int = 0
     run: str = ""
     digest: str = ""
+    #: A text in the store that a person is shown: a diff, a role proposed.
+    shown: str = ""
+    #: Until when something holds; 0: for ever.
+    until: int = 0
+    #: A round, or how many approvals are needed.
+    count: int = 0
+    #: An approver's signature (base64) over the statement of `deck.approvals`, and when they
+    #: made it.
+    sig: str = ""
+    signed_at: int = 0
 
     def as_ext(self) -> dict[str, Any]:
         """Return the entry as the `ext` object of a ledger record: empty fields left out."""
@@ -180,6 +284,8 @@ class Task:
     delivered_at: int = 0
     closed_at: int = 0
     tries: int = 0
+    #: What the files owned by others held at delivery, in the text store.
+    owned_ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +304,20 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """One person's yes to a gate that needs more than one."""
+
+    approver: str
+    at: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
-    """One decision a person has to make. `digest` commits to what is approved."""
+    """One decision a person has to make. `digest` commits to what is approved; `role` is the
+    role it is about where that is not the task's; `path` and `shown` (a reference into the text
+    store) are what a person looks at; `why` says why it was opened; `until` is 0 or the time
+    (microseconds UTC) after which it is void."""
 
     id: str
     task: str
@@ -207,6 +325,38 @@ class Gate:
     at: int
     decision: Decision = Decision.OPEN
     approver: str = ""
+    reason: str = ""
+    kind: GateKind = GateKind.ENTRY
+    role: str = ""
+    path: str = ""
+    shown: str = ""
+    why: str = ""
+    until: int = 0
+    needed: int = 1
+    approvals: tuple[Approval, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The judging of one task: `task` is the builder's, `judge_task` the judge's present one."""
+
+    task: str
+    judge: str
+    state: LoopState
+    round: int = 1
+    judge_task: str = ""
+    path: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """The merging of one accepted task; `commit` is the head of the role's branch then."""
+
+    task: str
+    role: str
+    state: MergeState
+    commit: str = ""
     reason: str = ""
 
 
@@ -234,6 +384,13 @@ class State:
     denials: int = 0
     #: The session's token totals as the usage meter writes them.
     usage: str = ""
+    #: By the id of the builder's task.
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    landings: Mapping[str, Landing] = field(default_factory=dict)
+    #: Since when a role is paused, in microseconds UTC.
+    paused: Mapping[str, int] = field(default_factory=dict)
+    #: The budget, as written, that a role has exceeded.
+    exceeded: Mapping[str, str] = field(default_factory=dict)
 
     def next_task_id(self) -> str:
         """Return the id the next task gets: T1, T2, …"""
@@ -282,7 +439,7 @@ def replay(entries: Iterable[Entry]) -> State:
 def _session_started(state: State, entry: Entry) -> State:
     """A resumed run keeps the board; any other run starts an empty one."""
     if entry.state == "resumed":
-        return replace(state, running=True, children={}, exits={}, finished=False)
+        return replace(state, running=True, children={}, exits={}, paused={}, finished=False)
     return State(run=entry.run, running=True, gateway=state.gateway)
 
 
@@ -340,8 +497,8 @@ def _report_added(state: State, entry: Entry) -> State:
         raise IllegalMove(f"The next report is {state.next_report_id()}, not {entry.id}.")
     # The start role's own report needs no delivery to itself.
     first = _report_state(entry.state or _R.QUEUED)
-    if first not in (_R.QUEUED, _R.DELIVERED):
-        raise IllegalMove(f"A new report is queued or delivered, not {first}.")
+    if first not in (_R.QUEUED, _R.DELIVERED, _R.HELD):
+        raise IllegalMove(f"A new report is queued, held or delivered, not {first}.")
     report = Report(
         id=entry.id,
         task=entry.task,
@@ -355,9 +512,11 @@ def _report_added(state: State, entry: Entry) -> State:
     )
     state = replace(state, reports={**state.reports, report.id: report})
     task = state.tasks.get(entry.task)
-    if task is None or _T.REPORTED not in TASK_MOVES[task.state]:
+    follow = _T.IN_REVIEW if first is _R.HELD else _T.REPORTED
+    if task is None or task.state is _T.IN_REVIEW or follow not in TASK_MOVES[task.state]:
         return state
-    resolved = replace(task, state=_T.REPORTED, reason="", closed_at=entry.at)
+    closed_at = 0 if follow in OPEN else entry.at
+    resolved = replace(task, state=follow, reason="", closed_at=closed_at)
     return replace(state, tasks={**state.tasks, task.id: resolved})
 
 
@@ -373,33 +532,65 @@ def _report_moved(state: State, entry: Entry) -> State:
 
 
 def _gate_opened(state: State, entry: Entry) -> State:
+    kind = _member(GateKind, entry.state or GateKind.ENTRY, "a kind of gate")
     task = state.tasks.get(entry.task)
-    if task is None or task.state is not _T.GATED or task.gate:
+    if kind is GateKind.ENTRY and (task is None or task.state is not _T.GATED or task.gate):
         raise IllegalMove(f"{entry.task or 'No task'} is not waiting for a gate.")
+    if kind is not GateKind.ROSTER and task is None:
+        raise IllegalMove(f"There is no task {entry.task} for a {kind} gate.")
     if entry.id != state.next_gate_id():
         raise IllegalMove(f"The next gate is {state.next_gate_id()}, not {entry.id}.")
-    gate = Gate(id=entry.id, task=task.id, digest=entry.ref, at=entry.at)
-    return replace(
-        state,
-        gates={**state.gates, gate.id: gate},
-        tasks={**state.tasks, task.id: replace(task, gate=gate.id)},
+    gate = Gate(
+        id=entry.id,
+        task=entry.task,
+        digest=entry.ref,
+        at=entry.at,
+        kind=kind,
+        role=entry.role,
+        path=entry.path,
+        shown=entry.shown,
+        why=entry.reason,
+        until=entry.until,
+        needed=entry.count or 1,
     )
+    state = replace(state, gates={**state.gates, gate.id: gate})
+    if task is None:
+        return state
+    return replace(state, tasks={**state.tasks, task.id: replace(task, gate=gate.id)})
+
+
+def _open_gate(state: State, gate_id: str) -> Gate:
+    gate = state.gates.get(gate_id)
+    if gate is None:
+        raise IllegalMove(f"There is no gate {gate_id}.")
+    if gate.decision is not Decision.OPEN:
+        raise IllegalMove(f"{gate.id} was {gate.decision} already; a gate is decided once.")
+    return gate
+
+
+def _gate_voted(state: State, entry: Entry) -> State:
+    gate = _open_gate(state, entry.id)
+    if any(given.approver == entry.sender for given in gate.approvals):
+        raise IllegalMove(f"{entry.sender} has approved {gate.id} already; it needs another.")
+    if len(gate.approvals) + 1 >= gate.needed:
+        raise IllegalMove(f"{gate.id} needs no further approval than this; it is decided by it.")
+    vote = Approval(entry.sender, entry.at, entry.reason)
+    voted = replace(gate, approvals=(*gate.approvals, vote))
+    return replace(state, gates={**state.gates, gate.id: voted})
 
 
 def _gate_decided(state: State, entry: Entry) -> State:
-    gate = state.gates.get(entry.id)
-    if gate is None:
-        raise IllegalMove(f"There is no gate {entry.id}.")
-    if gate.decision is not Decision.OPEN:
-        raise IllegalMove(f"{gate.id} was {gate.decision} already; a gate is decided once.")
-    try:
-        decision = Decision(entry.state)
-    except ValueError:
-        raise IllegalMove(f"{entry.state!r} is not a decision.") from None
+    gate = _open_gate(state, entry.id)
+    decision = _member(Decision, entry.state, "a decision")
     if decision is Decision.OPEN:
         raise IllegalMove(f"{gate.id} is open already.")
+    if decision is Decision.APPROVED:
+        gate = _with_last_approval(gate, entry)
     decided = replace(gate, decision=decision, approver=entry.sender, reason=entry.reason)
     state = replace(state, gates={**state.gates, gate.id: decided})
+    if gate.kind is not GateKind.ENTRY:
+        # What follows is recorded by whoever opened it.
+        return state
     follow = _T.QUEUED if decision is Decision.APPROVED else _T.REFUSED
     move = Entry(
         op=Op.TASK_MOVED,
@@ -409,6 +600,84 @@ def _gate_decided(state: State, entry: Entry) -> State:
         reason="" if decision is Decision.APPROVED else f"{gate.id} {decision}",
     )
     return _task_moved(state, move)
+
+
+def _with_last_approval(gate: Gate, entry: Entry) -> Gate:
+    if any(given.approver == entry.sender for given in gate.approvals):
+        raise IllegalMove(f"{entry.sender} has approved {gate.id} already; it needs another.")
+    if len(gate.approvals) + 1 < gate.needed:
+        raise IllegalMove(f"{gate.id} needs {gate.needed} approvals.")
+    vote = Approval(entry.sender, entry.at, entry.reason)
+    return replace(gate, approvals=(*gate.approvals, vote))
+
+
+def _owned_taken(state: State, entry: Entry) -> State:
+    task = state.tasks.get(entry.id)
+    if task is None:
+        raise IllegalMove(f"There is no task {entry.id}.")
+    return replace(state, tasks={**state.tasks, task.id: replace(task, owned_ref=entry.ref)})
+
+
+def _loop_moved(state: State, entry: Entry) -> State:
+    if entry.id not in state.tasks:
+        raise IllegalMove(f"There is no task {entry.id}.")
+    target = _member(LoopState, entry.state, "a state of a loop")
+    before = state.loops.get(entry.id)
+    if target not in LOOP_MOVES[before.state if before else None]:
+        raise IllegalMove(f"The loop of {entry.id} cannot become {target}.")
+    loop = Loop(
+        task=entry.id,
+        judge=entry.role or (before.judge if before else ""),
+        state=target,
+        round=entry.count or (before.round if before else 1),
+        judge_task=entry.task or (before.judge_task if before else ""),
+        path=entry.path or (before.path if before else ""),
+        reason=entry.reason,
+    )
+    return replace(state, loops={**state.loops, loop.task: loop})
+
+
+def _merge_moved(state: State, entry: Entry) -> State:
+    task = state.tasks.get(entry.id)
+    if task is None:
+        raise IllegalMove(f"There is no task {entry.id}.")
+    target = _member(MergeState, entry.state, "a state of a merge")
+    before = state.landings.get(entry.id)
+    if target not in MERGE_MOVES[before.state if before else None]:
+        raise IllegalMove(f"The merge of {entry.id} cannot become {target}.")
+    commit = entry.digest or (before.commit if before else "")
+    landing = Landing(task.id, entry.role or task.role, target, commit, entry.reason)
+    return replace(state, landings={**state.landings, task.id: landing})
+
+
+def _role_paused(state: State, entry: Entry) -> State:
+    if entry.role in state.paused:
+        raise IllegalMove(f"{entry.role} is paused already.")
+    return replace(state, paused={**state.paused, entry.role: entry.at})
+
+
+def _role_resumed(state: State, entry: Entry) -> State:
+    """The time spent paused does not count against a task's limit."""
+    since = state.paused.get(entry.role)
+    if since is None:
+        raise IllegalMove(f"{entry.role} is not paused.")
+    credited = {
+        task.id: replace(
+            task, delivered_at=task.delivered_at + entry.at - max(since, task.delivered_at)
+        )
+        for task in state.in_flight(entry.role)
+    }
+    paused = {role: at for role, at in state.paused.items() if role != entry.role}
+    return replace(state, paused=paused, tasks={**state.tasks, **credited})
+
+
+def _budget_exceeded(state: State, entry: Entry) -> State:
+    return replace(state, exceeded={**state.exceeded, entry.role: entry.digest})
+
+
+def _budget_rearmed(state: State, entry: Entry) -> State:
+    exceeded = {role: cap for role, cap in state.exceeded.items() if role != entry.role}
+    return replace(state, exceeded=exceeded)
 
 
 def _denied(state: State, entry: Entry) -> State:
@@ -447,18 +716,22 @@ def _on_record_only(state: State, entry: Entry) -> State:
     return state
 
 
-def _task_state(name: str) -> TaskState:
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+def _member(kind: type[_Member], name: str, what: str) -> _Member:
     try:
-        return TaskState(name)
+        return kind(name)
     except ValueError:
-        raise IllegalMove(f"{name!r} is not a state of a task.") from None
+        raise IllegalMove(f"{name!r} is not {what}.") from None
+
+
+def _task_state(name: str) -> TaskState:
+    return _member(TaskState, name, "a state of a task")
 
 
 def _report_state(name: str) -> ReportState:
-    try:
-        return ReportState(name)
-    except ValueError:
-        raise IllegalMove(f"{name!r} is not a state of a report.") from None
+    return _member(ReportState, name, "a state of a report")
 
 
 _APPLY: Final = MappingProxyType(
@@ -489,5 +762,22 @@ _APPLY: Final = MappingProxyType(
         Op.CHECKPOINTS_PRUNED: _on_record_only,
         Op.ROLLBACK_BEGUN: _on_record_only,
         Op.ROLLBACK_ENDED: _on_record_only,
+        Op.GATE_VOTED: _gate_voted,
+        Op.OWNED_TAKEN: _owned_taken,
+        Op.LOOP_MOVED: _loop_moved,
+        Op.WORKTREE_MADE: _on_record_only,
+        Op.WORKTREE_COMMITTED: _on_record_only,
+        Op.MERGE_MOVED: _merge_moved,
+        Op.ROLE_PAUSED: _role_paused,
+        Op.ROLE_RESUMED: _role_resumed,
+        Op.ROLE_ADDED: _on_record_only,
+        Op.ROLE_REMOVED: _on_record_only,
+        Op.ROLE_CHANGED: _on_record_only,
+        Op.RELOADED: _on_record_only,
+        Op.BUDGET_EXCEEDED: _budget_exceeded,
+        Op.BUDGET_REARMED: _budget_rearmed,
+        Op.HANDOFF_BEGUN: _on_record_only,
+        Op.HANDOFF_ENDED: _on_record_only,
+        Op.ANSWERED: _on_record_only,
     }
 )

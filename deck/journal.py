@@ -33,9 +33,22 @@ RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
         Op.CONFIG_SET: "config_set",
         Op.BRIEF_SET: "config_set",
         Op.ENFORCEMENT_CHANGED: "config_set",
+        Op.GATE_VOTED: "gate_decision",
+        Op.RELOADED: "config_set",
     }
 )
 DEFAULT_TYPE: Final = "journal"
+#: Their `id` is a task's.
+_ABOUT_A_TASK: Final = frozenset(
+    {
+        Op.TASK_ADDED,
+        Op.TASK_MOVED,
+        Op.OWNED_TAKEN,
+        Op.LOOP_MOVED,
+        Op.WORKTREE_COMMITTED,
+        Op.MERGE_MOVED,
+    }
+)
 #: Recorded while the disk is low, too: what a start must say about what is in force, which
 #: processes run, and what is lost. So a deck on such a disk starts; only new work is refused.
 PRESSING: Final = frozenset(
@@ -214,20 +227,21 @@ def _fields(entry: Entry, state: State) -> dict[str, Any]:
         fields["action"]["target"] = entry.role
     if entry.ref:
         fields["action"]["args_c"] = entry.ref
-    if entry.op in (Op.GATE_OPENED, Op.GATE_DECIDED):
-        gate = {"id": entry.id, "state": entry.state or "open"}
-        if entry.op is Op.GATE_DECIDED:
-            gate["approver"] = entry.sender
-        fields["gate"] = gate
+    if entry.op is Op.GATE_OPENED:
+        fields["gate"] = {"id": entry.id, "state": "open"}
+    elif entry.op in (Op.GATE_DECIDED, Op.GATE_VOTED):
+        # One of several approvals is no decision yet.
+        decision = entry.state if entry.op is Op.GATE_DECIDED else "open"
+        fields["gate"] = {"id": entry.id, "state": decision, "approver": entry.sender}
     return fields
 
 
 def _task_of(entry: Entry, state: State) -> str:
     if entry.task:
         return entry.task
-    if entry.op in (Op.TASK_ADDED, Op.TASK_MOVED):
+    if entry.op in _ABOUT_A_TASK:
         return entry.id
-    if entry.op is Op.GATE_DECIDED:
+    if entry.op in (Op.GATE_DECIDED, Op.GATE_VOTED):
         return state.gates[entry.id].task
     report = state.reports.get(entry.id) if entry.op is Op.REPORT_MOVED else None
     return report.task if report is not None else ""

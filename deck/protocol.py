@@ -28,7 +28,22 @@ EXCHANGE_SECONDS: Final = 5.0
 
 #: Fields that name something; only `task` may be long. Paths are bounded as the kernel bounds them.
 FIELD_CHARS: Final[Mapping[str, int]] = MappingProxyType(
-    {"cmd": 64, "to": 256, "brief": 4096, "report": 4096, "id": 256, "reason": 2000, "token": 256}
+    {
+        "cmd": 64,
+        "to": 256,
+        "brief": 4096,
+        "report": 4096,
+        "id": 256,
+        "reason": 2000,
+        "token": 256,
+        "role_name": 256,
+        "role_command": 4096,
+        "role_args": 4096,
+        "role_model": 256,
+        "next_config": 4096,
+        "approver": 64,
+        "sig": 256,
+    }
 )
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,6 +68,14 @@ class Verb(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     AGAIN = "again"
+    SHOW = "show"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTART = "restart"
+    #: Type an answer to the question that a pane shows.
+    ANSWER = "answer"
+    #: Turn the gateway's enforcement on or off.
+    ENFORCE = "enforce"
     #: A change that the command line makes itself is put on record, before and after.
     NOTE = "note"
 
@@ -79,6 +102,16 @@ class Command:
     id: str = ""
     reason: str = ""
     token: str = ""
+    role_name: str = ""
+    role_command: str = ""
+    role_args: tuple[str, ...] = ()
+    role_model: str = ""
+    role_prompt: str = ""
+    next_config: str = ""
+    #: Who decides a gate, and their signature (base64) made at `signed_at` (microseconds UTC).
+    approver: str = ""
+    sig: str = ""
+    signed_at: int = 0
     #: Set by clients that read the ack; others learn of a refusal through the start role's pane.
     reads_ack: bool = False
 
@@ -176,6 +209,15 @@ def parse(raw: bytes) -> Command:
         id=_text(fields, "id").strip(),
         reason=_text(fields, "reason"),
         token=_text(fields, "token"),
+        role_name=_text(fields, "role_name").strip(),
+        role_command=_text(fields, "role_command").strip(),
+        role_args=_strings(fields, "role_args", "arguments"),
+        role_model=_text(fields, "role_model").strip(),
+        role_prompt=_text(fields, "role_prompt"),
+        next_config=_text(fields, "next_config"),
+        approver=_text(fields, "approver").strip(),
+        sig=_text(fields, "sig"),
+        signed_at=_number(fields, "signed_at"),
         reads_ack=_flag(fields, "reads_ack"),
     )
 
@@ -245,13 +287,24 @@ def _flag(fields: Mapping[str, Any], key: str) -> bool:
     return value
 
 
+def _number(fields: Mapping[str, Any], key: str) -> int:
+    value = fields.get(key, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ProtocolError(f"The field {key!r} must be a whole number, not below zero.")
+    return value
+
+
 def _names(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in _strings(fields, key, "role names"))
+
+
+def _strings(fields: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
     value = fields.get(key, [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ProtocolError(f"The field {key!r} must be a list of role names.")
+        raise ProtocolError(f"The field {key!r} must be a list of {what}.")
     if len(value) > MAX_TARGETS:
-        raise ProtocolError(f"One command may name at most {MAX_TARGETS} targets.")
-    return tuple(_text({key: name}, key).strip() for name in value)
+        raise ProtocolError(f"The field {key!r} may hold at most {MAX_TARGETS} {what}.")
+    return tuple(_text({key: name}, key) for name in value)
 
 
 def _no_constant(name: str) -> NoReturn:

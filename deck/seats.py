@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from deck import briefs
@@ -99,6 +100,8 @@ class Seat:
     before_delivery: Callable[[Task], Awaitable[None]]
     #: Told when the pane's state or question changes.
     on_status: Callable[[Seat, Status], None]
+    #: Where the role works, or None for the project itself.
+    place: Callable[[Role], Path | None] = lambda _: None
     credential: Credential = field(default_factory=Credential)
     pane: Pane | None = None
     held: str = ""
@@ -163,7 +166,7 @@ class Seat:
         spec = PaneSpec(
             name=self.name,
             argv=tuple(argv),
-            cwd=self.desk.directory,
+            cwd=self.place(self.role) or self.desk.directory,
             env=env,
             input_prompts=self.role.input_prompts,
             chrome_markers=self.role.chrome_markers,

@@ -18,19 +18,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from deck import briefs, callers, processes, view
-from deck.board import Entry, Op, ReportState, State, Task, TaskState
+from deck.board import Entry, GateKind, Op, ReportState, State, Task, TaskState
+from deck.budgets import Budgets
 from deck.callers import Caller, Peer
 from deck.config import Config, Role, TimeoutAction
 from deck.desk import Desk, deck_pid
 from deck.durations import format_duration
+from deck.gatekeeper import Gatekeeper
+from deck.handoffs import Handoffs
 from deck.journal import JournalFailed
+from deck.merging import Merging
 from deck.metering import Metering
 from deck.neighbors import record_neighbors
 from deck.notes import noted
+from deck.operating import Operating
 from deck.pane.process import adopt_orphans
 from deck.pane.status import PaneState, Status
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.recorded import config_text
+from deck.reloading import Reloading
+from deck.review import Review
 from deck.roster import Surroundings, find_program
 from deck.routing import refuse_unrouted
 from deck.seats import Seat
@@ -119,10 +126,13 @@ class Session:
         await self._open_parts.stamping.start()
         await self._open_parts.snapshots.start()
         await self._write_briefs(_recap(desk.state) if resumed else "")
+        await self._open_parts.merging.prepare(self._config)
         await self._open_parts.work.reopen_gates()
         for seat in desk.seats.values():
             await seat.start()
         self._restore_queues()
+        await self._open_parts.review.resume()
+        await self._open_parts.merging.resume()
         self.phase = "running"
         desk.job(self._tick_for_ever())
         desk.job(self._usage_for_ever())
@@ -283,6 +293,7 @@ class Session:
                     stamped=self._open_parts.stamping.after,
                     before_delivery=self._before_delivery,
                     on_status=self._pane_status,
+                    place=self._open_parts.merging.place,
                 )
 
     def _free_boot_file(self, role: Role) -> str:
@@ -367,7 +378,7 @@ class Session:
                     reason = f"there is no role {task.role} any more"
                     desk.note(desk.moved(task, TaskState.LOST, reason))
         for report in list(desk.state.reports.values()):
-            if report.state is ReportState.DELIVERED:
+            if report.state in (ReportState.DELIVERED, ReportState.HELD, ReportState.WITHHELD):
                 continue
             if report.state is not ReportState.QUEUED:
                 desk.note(
@@ -396,16 +407,25 @@ class Session:
             return error(f"The deck cannot write to {self._desk.state_dir}: {failure.strerror}.")
 
     def _handler(self, verb: Verb) -> Handler | None:
-        work = self._open_parts.work
+        parts = self._open_parts
+        work = parts.work
         handlers: dict[Verb, Handler] = {
             Verb.PING: self._ping,
             Verb.STATUS: self._status,
             Verb.GATES: self._gates,
             Verb.DELEGATE: work.delegate,
             Verb.WORK_DONE: work.work_done,
-            Verb.APPROVE: work.decide,
-            Verb.REJECT: work.decide,
+            Verb.APPROVE: parts.gatekeeper.decide,
+            Verb.REJECT: parts.gatekeeper.decide,
             Verb.AGAIN: work.again,
+            Verb.RELOAD: parts.reloading.reload,
+            Verb.ROSTER_ADD: parts.reloading.roster_add,
+            Verb.HANDOFF: parts.handoffs.handoff,
+            Verb.PAUSE: parts.operating.pause,
+            Verb.RESUME: parts.operating.resume,
+            Verb.RESTART: parts.operating.restart,
+            Verb.ANSWER: parts.operating.answer,
+            Verb.ENFORCE: parts.operating.enforce,
             Verb.SHUTDOWN: self._shutdown,
             Verb.NOTE: self._note,
         }
@@ -475,7 +495,9 @@ class Session:
 
     async def _before_delivery(self, task: Task) -> None:
         parts = self._open_parts
-        await asyncio.gather(parts.snapshots.before(task), parts.metering.begin(task))
+        await asyncio.gather(
+            parts.snapshots.before(task), parts.metering.begin(task), parts.review.begin(task)
+        )
 
     async def _tick_for_ever(self) -> None:
         desk = self._desk
@@ -490,6 +512,7 @@ class Session:
                 self._open_parts.stamping.tick()
             for task in list(overdue(desk.state, self._config.role, desk.now())):
                 await self._time_out(task)
+            await self._open_parts.gatekeeper.tick()
             if self._ticks % CARE_EVERY_TICKS == 0:
                 await asyncio.to_thread(processes.reap_inherited, self._own_children())
                 await self._stay_reachable()
@@ -546,6 +569,7 @@ class Session:
         while True:
             await asyncio.sleep(USAGE_SECONDS)
             await self._open_parts.metering.take()
+            await self._open_parts.budgets.check()
 
     def _pane_status(self, seat: Seat, status: Status) -> None:
         desk = self._desk
@@ -567,12 +591,37 @@ class _Parts:
     snapshots: Snapshots
     metering: Metering
     stamping: Stamping
+    gatekeeper: Gatekeeper
+    merging: Merging
+    review: Review
     work: Work
+    operating: Operating
+    budgets: Budgets
+    reloading: Reloading
+    handoffs: Handoffs
 
     @classmethod
     def of(cls, desk: Desk) -> _Parts:
-        snapshots, metering = Snapshots(desk), Metering(desk)
-        return cls(desk, snapshots, metering, Stamping(desk), Work(desk, snapshots, metering))
+        snapshots, metering, keeper = Snapshots(desk), Metering(desk), Gatekeeper(desk)
+        merging = Merging(desk, keeper, snapshots)
+        review = Review(desk, keeper, merging)
+        work = Work(desk, snapshots, metering, keeper, review, merging)
+        keeper.serve(GateKind.ENTRY, work.rules())
+        operating = Operating(desk)
+        return cls(
+            desk=desk,
+            snapshots=snapshots,
+            metering=metering,
+            stamping=Stamping(desk),
+            gatekeeper=keeper,
+            merging=merging,
+            review=review,
+            work=work,
+            operating=operating,
+            budgets=Budgets(desk, metering, operating),
+            reloading=Reloading(desk, keeper),
+            handoffs=Handoffs(desk),
+        )
 
 
 def _bytes_of(path: Path) -> bytes:

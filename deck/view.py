@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from deck.board import IN_FLIGHT, Task, TaskState
+from deck.board import IN_FLIGHT, Gate, Task, TaskState
 from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
 from deck.metering import Metering
@@ -47,25 +47,30 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
 
 def gates(desk: Desk) -> list[dict[str, Any]]:
     """Return every gate of the run, oldest first."""
-    rows = []
-    for gate in desk.state.gates.values():
-        task = desk.state.tasks[gate.task]
-        rows.append(
-            {
-                "id": gate.id,
-                "task": task.id,
-                "role": task.role,
-                "from": task.sender,
-                "label": desk.label(task),
-                "brief": task.brief,
-                "hash": gate.digest,
-                "state": str(gate.decision),
-                "approver": gate.approver,
-                "reason": gate.reason,
-                "at": gate.at,
-            }
-        )
-    return rows
+    return [_gate(desk, gate) for gate in desk.state.gates.values()]
+
+
+def _gate(desk: Desk, gate: Gate) -> dict[str, Any]:
+    task = desk.state.tasks.get(gate.task)
+    return {
+        "id": gate.id,
+        "kind": str(gate.kind),
+        "task": gate.task,
+        "role": gate.role or (task.role if task else ""),
+        "from": task.sender if task else desk.start_name,
+        "label": desk.label(task) if task else gate.why,
+        "brief": task.brief if task else "",
+        "why": gate.why,
+        "path": gate.path,
+        "hash": gate.digest,
+        "state": str(gate.decision),
+        "approver": gate.approver,
+        "reason": gate.reason,
+        "at": gate.at,
+        "until": gate.until,
+        "needed": gate.needed,
+        "approvals": [given.approver for given in gate.approvals],
+    }
 
 
 def _role(desk: Desk, seat: Seat) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verbs that move work: delegate, work-done, approve, reject, again.
+"""The verbs that move work: delegate, work-done, again; and the gate before a task.
 
 Owns what each does, in which order, and what its ack says. Invariants: a record is durable before
 its effect and before its ack; ids, queues and journal have one order; a delegation is refused when
@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from deck import briefs, gates
-from deck.board import Decision, Entry, IllegalMove, Op, ReportState, Task, TaskState
+from deck.board import Decision, Entry, Gate, GateKind, Op, ReportState, Task, TaskState
 from deck.callers import Caller
 from deck.desk import Desk
 from deck.durations import format_duration
+from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
+from deck.merging import Merging
 from deck.metering import Metering
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
+from deck.review import Review
 from deck.seats import Seat
 from deck.snapshots import Snapshots
 
 #: A line that is typed has to fit a terminal's input line, 4095 bytes.
 REPORT_PATH_CHARS: Final = 600
-
-#: A durable record on its way.
-Durable = asyncio.Future[Any]
 
 
 @dataclass(slots=True)
@@ -36,6 +36,9 @@ class Work:
     desk: Desk
     snapshots: Snapshots
     metering: Metering
+    gatekeeper: Gatekeeper
+    review: Review
+    merging: Merging
     _filing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     # -- delegate -------------------------------------------------------------------------------
@@ -125,10 +128,7 @@ class Work:
         )
         if not gated:
             return self.queue(seat, task_id, durable)
-        gate_id = desk.state.next_gate_id()
-        opened: Durable = desk.journal.record(
-            Entry(Op.GATE_OPENED, desk.now(), id=gate_id, task=task_id, ref=digest)
-        )
+        gate_id, opened = self.gatekeeper.open(GateKind.ENTRY, digest, task=task_id)
         return asyncio.ensure_future(self._hold(task_id, gate_id, asyncio.gather(durable, opened)))
 
     def queue(
@@ -177,7 +177,7 @@ class Work:
         self.desk.events.write(
             "INFO", "delegate gated", id=task_id, gate=gate_id, to=task.role, task=label
         )
-        self.desk.hook("on_gate", self.desk.config.ui.on_gate, task.role, label)
+        self.gatekeeper.ring(gate_id, task.role, label)
         reason = f"waits for an approval: choragos approve {gate_id}"
         return Target(task.role, task_id, TargetState.GATED, reason)
 
@@ -207,6 +207,9 @@ class Work:
         before = desk.state.tasks.get(command.id)
         # The start role needs no news of what it did itself.
         own = caller.role == desk.start_name and (before is None or before.role == caller.role)
+        first = ReportState.DELIVERED if own else ReportState.QUEUED
+        if before is not None and self.review.wanted(before):
+            first = ReportState.HELD
         report_id = desk.state.next_report_id()
         durable: Durable = desk.journal.record(
             Entry(
@@ -216,7 +219,7 @@ class Work:
                 task=command.id,
                 role=caller.name,
                 sender=caller.name,
-                state=ReportState.DELIVERED if own else ReportState.QUEUED,
+                state=first,
                 path=path,
                 ref=text_ref,
                 done=command.done,
@@ -225,7 +228,7 @@ class Work:
         )
         after = desk.state.tasks.get(command.id)
         resolved = after is not before
-        if not own:
+        if first is ReportState.QUEUED:
             self.bring(report_id, durable)
         await durable
         desk.events.write(
@@ -240,7 +243,7 @@ class Work:
         )
         if command.done and caller.name in (desk.start_name, "operator"):
             await desk.record(Entry(Op.FINISHED, desk.now(), sender=caller.name))
-        desk.job(self._close(after if resolved else None))
+        desk.job(self._close(after if resolved else None, report_id))
         return ok(report=report_id, resolved=resolved)
 
     def _report_path(self, report: str) -> tuple[str, str]:
@@ -266,10 +269,12 @@ class Work:
             Entry(Op.REPORT_MOVED, desk.now(), id=report_id, state=ReportState.KEPT, reason=reason)
         )
 
-    async def _close(self, task: Task | None) -> None:
+    async def _close(self, task: Task | None, report_id: str) -> None:
         if task is not None:
             await self.snapshots.after(task)
         await self.metering.end(task)
+        if self.desk.state.reports[report_id].state is ReportState.HELD:
+            await self.review.take(report_id)
 
     # -- gates and second chances ---------------------------------------------------------------
 
@@ -285,85 +290,45 @@ class Work:
             except gates.BriefUnreadable as gone:
                 await desk.move(task, TaskState.REFUSED, str(gone))
                 continue
-            gate_id = desk.state.next_gate_id()
-            await desk.record(
-                Entry(Op.GATE_OPENED, desk.now(), id=gate_id, task=task.id, ref=digest)
-            )
+            _, opened = self.gatekeeper.open(GateKind.ENTRY, digest, task=task.id)
+            await opened
 
-    async def decide(self, command: Command, caller: Caller) -> bytes:
-        """Approve or reject a gate; an approval holds only for what was shown."""
-        desk = self.desk
-        gate = desk.state.gates.get(command.id)
-        if gate is None:
-            return error(f"There is no gate {command.id[:20]!r}; see `choragos gates`.")
-        if gate.decision is not Decision.OPEN:
-            why = f"{gate.id} was {gate.decision} already; a gate is decided once."
-            return await self._denied(command, caller, why)
-        task = desk.state.tasks[gate.task]
-        decision, why = Decision.REJECTED, command.reason
-        if command.verb is Verb.APPROVE:
-            decision, why = await self._verify(gate.digest, task, command.reason)
-        seat = desk.seats.get(task.role)
-        if decision is Decision.APPROVED and (seat is None or not seat.available):
-            return error(f"{task.role} is not running; {gate.id} stays open until it is.")
-        try:
-            durable: Durable = desk.journal.record(
-                Entry(
-                    Op.GATE_DECIDED,
-                    desk.now(),
-                    id=gate.id,
-                    task=task.id,
-                    state=decision,
-                    sender=caller.name,
-                    reason=why,
-                    # What was decided about: the same as when the gate opened.
-                    ref=gate.digest,
-                )
-            )
-        except IllegalMove as race:
-            return await self._denied(command, caller, str(race))
-        if decision is Decision.APPROVED and seat is not None:
-            await self.queue(seat, task.id, durable)
-            waited = format_duration((desk.now() - gate.at) / 1_000_000)
-            desk.events.write("INFO", "delegate approved", id=task.id, waited=waited)
-            return ok(gate=gate.id, id=task.id, decision=str(decision))
-        await durable
-        desk.events.write("INFO", "delegate rejected", id=task.id, to=task.role, reason=why)
-        if decision is Decision.VOID:
-            said = f"{task.id} for {task.role} could not be approved: {why}; delegate it again."
-        else:
-            said = f"{task.id} for {task.role} was {decision}; revise it. {why}".rstrip()
-        desk.notify(said)
-        if decision is Decision.VOID:
-            return error(f"{gate.id} is void: {why}")
-        return ok(gate=gate.id, id=task.id, decision=str(decision))
+    def rules(self) -> Rules:
+        """Return what a gate before a task is about."""
+        return Rules(self._obstacle, self._present, self._follow)
 
-    async def _denied(self, command: Command, caller: Caller, why: str) -> bytes:
-        """Record a decision that cannot count, and say why."""
-        desk = self.desk
-        await desk.record(
-            Entry(
-                Op.DENIED,
-                desk.now(),
-                sender=caller.name,
-                state=command.verb,
-                reason=why,
-                task=desk.state.gates[command.id].task,
-            )
-        )
-        return error(why)
+    def _obstacle(self, gate: Gate) -> str:
+        task = self.desk.state.tasks[gate.task]
+        seat = self.desk.seats.get(task.role)
+        return "" if seat is not None and seat.available else f"{task.role} is not running"
 
-    async def _verify(self, digest: str, task: Task, reason: str) -> tuple[Decision, str]:
+    async def _present(self, gate: Gate) -> str:
+        task = self.desk.state.tasks[gate.task]
         text = self.desk.texts.get(task.text_ref)
         if text is None:
-            return Decision.VOID, "its text was changed or removed since the gate opened"
+            raise Changed("its text was changed or removed since the gate opened")
         try:
-            present = await asyncio.to_thread(gates.digest, self.desk.texts, text, task.brief)
+            found = await asyncio.to_thread(gates.digest, self.desk.texts, text, task.brief)
         except gates.BriefUnreadable as gone:
-            return Decision.VOID, str(gone)
-        if present != digest:
-            return Decision.VOID, "its brief was changed since the gate opened"
-        return Decision.APPROVED, reason
+            raise Changed(str(gone)) from None
+        if found != gate.digest:
+            raise Changed("its brief was changed since the gate opened")
+        return found
+
+    async def _follow(self, gate: Gate, why: str, durable: Durable) -> None:
+        desk, task = self.desk, self.desk.state.tasks[gate.task]
+        if gate.decision is Decision.APPROVED:
+            await self.queue(desk.seats[task.role], task.id, durable)
+            waited = format_duration((desk.now() - gate.at) / 1_000_000)
+            desk.events.write("INFO", "delegate approved", id=task.id, waited=waited)
+            return
+        await durable
+        desk.events.write("INFO", "delegate rejected", id=task.id, to=task.role, reason=why)
+        if gate.decision is Decision.VOID:
+            said = f"{task.id} for {task.role} could not be approved: {why}; delegate it again."
+        else:
+            said = f"{task.id} for {task.role} was {gate.decision}; revise it. {why}".rstrip()
+        desk.notify(said)
 
     async def again(self, command: Command, caller: Caller) -> bytes:
         """Offer a lost or timed-out task to its role once more."""

@@ -36,6 +36,8 @@ _STATE_STYLE: Final = {
     "typed": "blue",
     "submitted": "blue",
     "picked-up": "green",
+    "in-review": "bold cyan",
+    "paused": "magenta",
     "reported": "bold green",
     "lost": "bold red",
     "timed-out": "bold red",

@@ -144,6 +144,36 @@ def _enforcement(record: Record) -> str:
     )
 
 
+def _gate_voted(record: Record) -> str:
+    return join(
+        f"gate {piece(record, 'ext', 'id')} was approved, and needs one more approval",
+        given("for", piece(record, "task")),
+        given("by", piece(record, "ext", "sender")),
+        because(piece(record, "ext", "reason")),
+    )
+
+
+def _of_task(words: str) -> Callable[[Record], str]:
+    def tell(record: Record) -> str:
+        task = piece(record, "ext", "id") or "?"
+        state = piece(record, "ext", "state")
+        return join(words.format(task=task), state, because(piece(record, "ext", "reason")))
+
+    return tell
+
+
+def _reloaded(record: Record) -> str:
+    return join("the team file was read again", because(piece(record, "ext", "reason")))
+
+
+def _answered(record: Record) -> str:
+    return join(
+        f"{piece(record, 'ext', 'sender') or '?'} answered a question of",
+        piece(record, "ext", "role"),
+        given("about", piece(record, "ext", "task")),
+    )
+
+
 def any_op(record: Record) -> str:
     """An operation that has no sentence of its own yet: its name says what it is."""
     name = piece(record, "ext", "op").replace("-", " ")
@@ -184,4 +214,21 @@ OPS: Final[Mapping[str, Callable[[Record], str]]] = {
     "checkpoints-pruned": _files("old checkpoints of the files were removed"),
     "rollback-begun": _files("the files are being put back to checkpoint"),
     "rollback-ended": _files("putting the files back ended, checkpoint"),
+    "gate-voted": _gate_voted,
+    "owned-taken": _of_task("the files owned by others were noted before {task}"),
+    "loop-moved": _of_task("the judging of {task} is now"),
+    "worktree-made": _role_change("works in a worktree of its own"),
+    "worktree-committed": _of_task("the work on {task} was committed"),
+    "merge-moved": _of_task("the merge of {task} is now"),
+    "role-paused": _role_change("was paused"),
+    "role-resumed": _role_change("goes on"),
+    "role-added": _role_change("joined the team"),
+    "role-removed": _role_change("left the team"),
+    "role-changed": _role_change("was changed"),
+    "reloaded": _reloaded,
+    "budget-exceeded": _role_change("has used more than its budget"),
+    "budget-rearmed": _role_change("is within its budget again"),
+    "handoff-begun": _role_change("was asked to hand over"),
+    "handoff-ended": _role_change("has handed over"),
+    "answered": _answered,
 }
