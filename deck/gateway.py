@@ -10,9 +10,11 @@ section 2). `deck.session` calls it; the two programs share nothing but HTTP.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -99,6 +101,9 @@ class Gateway:
         self.config = config
         self.enforced = config.mode is not GatewayMode.OFF
         self.last = Readiness(ready=False, reason="not asked yet")
+        #: The providers whose key the gateway holds, as it last said.
+        self.managed: frozenset[str] = frozenset()
+        self._role_keys: dict[str, str] = {}
         self._log = log
         self._control = control
         self._environ = environ
@@ -190,6 +195,11 @@ class Gateway:
             return Path(self._environ["HOME"]) / home[2:] / CONTROL_SOCKET
         return Path(home).expanduser() / CONTROL_SOCKET
 
+    def role_key(self, role: str) -> str:
+        """Return the key that a role shows to a gateway which holds the providers' keys. It is
+        made anew in each session, and the gateway is told its digest only."""
+        return self._role_keys.setdefault(role, f"choragos-{secrets.token_hex(24)}")
+
     async def stamp(self, session: str, role: str, task: str | None) -> Stamped:
         """Tell the gateway what a role works on: a task, "" for none, None when the role is gone.
         Never raises."""
@@ -197,6 +207,7 @@ class Gateway:
             "session": session,
             "role": role,
             "task": task,
+            "key": hashlib.sha256(self.role_key(role).encode()).hexdigest(),
             "address": f"{self.host}:{self.port}",
         }
         path = self.control_socket
@@ -211,6 +222,7 @@ class Gateway:
         except (httpx.HTTPError, OSError, ValueError) as wrong:
             return Stamped(StampKind.FAILED, f"it does not answer ({type(wrong).__name__})")
         if status == 200:
+            self.managed = _managed(answer)
             return Stamped(StampKind.TAKEN)
         told = _error_message(answer) or f"it answers {status}"
         return Stamped(StampKind.FAILED if status >= 500 else StampKind.REFUSED, told)
@@ -363,6 +375,12 @@ def _error_message(body: bytes) -> str:
     told = _readiness(body).get("error")
     text = str(told.get("message", "")) if isinstance(told, dict) else ""
     return "".join(c for c in text if c.isprintable())[:REASON_CHARS].rstrip(".")
+
+
+def _managed(body: bytes) -> frozenset[str]:
+    """Return which providers' keys the gateway says it holds; older gateways say nothing."""
+    told = _readiness(body).get("managed")
+    return frozenset(map(str, told)) if isinstance(told, list) else frozenset()
 
 
 def _readiness(body: bytes) -> dict[str, Any]:

@@ -7,11 +7,13 @@ and the control socket whatever its filters say, and nothing that its filters ke
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from deck.agents import Seating, adapter_for
@@ -22,6 +24,7 @@ from deck.processes import SEAT_MARK
 from deck.programs import with_deck_program
 from deck.sessions import SOCKET_ENV
 from deck.wall.wall import Wall
+from shared.paths import is_path_safe_role
 
 #: What passes `env_allow` in any case.
 BASELINE: Final = (
@@ -82,7 +85,17 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 #: Settings of the gateway that are keys (gateway/settings.py).
-GATEWAY_SECRETS: Final = frozenset({"SPHRAGIS_UPSTREAM_API_KEY", "SPHRAGIS_VAULT_KEY"})
+GATEWAY_SECRETS: Final = re.compile(r"SPHRAGIS_\w*_KEY", re.IGNORECASE)
+#: Where a role's programs would find a provider's own key.
+PROVIDER_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        "openai": ("OPENAI_API_KEY", "CODEX_API_KEY"),
+        "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
+        "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    }
+)
 
 
 def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
@@ -94,7 +107,7 @@ def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if not matches(name, role.env_deny) and name not in GATEWAY_SECRETS
+        if not matches(name, role.env_deny) and not GATEWAY_SECRETS.fullmatch(name)
     }
     if not role.env_allow:
         return kept
@@ -104,20 +117,34 @@ def filtered(environ: Mapping[str, str], role: Role) -> dict[str, str]:
 
 def seating(role: Role, around: Surroundings) -> Seating:
     """Return what the role's adapter is told of its seat."""
-    enforced = around.gateway.enforced
+    gateway = around.gateway
     return Seating(
         project=around.directory,
         home=role_home(around.environ, around.session, role.name),
         own=role.wall or role.home is Home.OWN,
-        url=around.gateway.role_url(role.name) if enforced else None,
-        environ=filtered(around.environ, role),
+        url=gateway.role_url(role.name) if gateway.enforced else None,
+        environ=_with_role_keys(filtered(around.environ, role), role, gateway),
         args=role.args,
     )
 
 
+def _with_role_keys(environ: dict[str, str], role: Role, gateway: Gateway) -> dict[str, str]:
+    """Return the environment with the role's own key for each provider whose key the gateway
+    holds: the provider's is then nothing a role needs to see (contracts/gateway.md section 3.6)."""
+    if not gateway.enforced or not is_path_safe_role(role.name):
+        return environ
+    held = {name for provider in gateway.managed for name in PROVIDER_KEYS.get(provider, ())}
+    kept = {name: value for name, value in environ.items() if name not in held}
+    for name, provider in adapter_for(role.command).key_env.items():
+        if provider in gateway.managed:
+            kept[name] = gateway.role_key(role.name)
+    return kept
+
+
 def environment(role: Role, credential: Credential, around: Surroundings) -> dict[str, str]:
     """Return the environment of a role's process."""
-    environ = filtered(around.environ, role)
+    adapter, seat = adapter_for(role.command), seating(role, around)
+    environ = dict(seat.environ)
     # A deck started inside another deck's pane must not pass on that pane's identity.
     for name in [name for name in environ if name.startswith("CHORAGOS_PANE")]:
         del environ[name]
@@ -130,7 +157,6 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
     environ[ROLE_ENV] = role.name
     environ[TOKEN_ENV] = credential.token
     environ[SEAT_MARK] = f"{around.session}:{role.name}"
-    adapter, seat = adapter_for(role.command), seating(role, around)
     if seat.own:
         for name, below in adapter.home_env.items():
             environ[name] = str(seat.home / below)

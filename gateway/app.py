@@ -25,6 +25,7 @@ from gateway import console, exporting, health, pidfile
 from gateway.admission import Admission, Refused
 from gateway.anchoring import AnchorMetrics, anchor_config
 from gateway.audit import Audit, AuditUnavailable, Setup, problem_of
+from gateway.client_keys import read_keys
 from gateway.control import Control, Operation
 from gateway.erasing import CONTROL_OPERATIONS, finish_interrupted, stores_of
 from gateway.evidence import Evidence
@@ -344,6 +345,7 @@ async def _open(
     await asyncio.to_thread(vault.open)
     stack.callback(vault.close)
     token_key = await asyncio.to_thread(read_or_make_key, settings.token_key_file)
+    client_keys = await asyncio.to_thread(read_keys, settings.client_keys_file)
     pool = ScanPool(policy, token_key, settings.scan_workers)
     await pool.start()
     stack.push_async_callback(pool.stop)
@@ -375,6 +377,7 @@ async def _open(
             stamps=gateway.stamps,
             evidence=evidence,
             token_key=token_key,
+            client_keys=client_keys,
         )
     )
 

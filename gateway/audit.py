@@ -37,6 +37,9 @@ OFF_LOOP: Final = 1 << 20
 MAX_REASON: Final = 500
 RECEIPT_HEADER: Final = "X-Audit-Receipt"
 
+#: A stamp that only brings a role's key is told apart.
+_STAMP: Final = {Change.KEY: "role-key"}
+
 
 class AuditUnavailable(Exception):
     """The ledger did not take a record; the sentence says what to do."""
@@ -209,7 +212,7 @@ class Audit:
             {
                 **_joins(Stamp(session, task)),
                 "actor": {"agent": by["program"]},
-                "action": {"kind": "control", "name": "stamp", "target": role},
+                "action": {"kind": "control", "name": _STAMP.get(change, "stamp"), "target": role},
                 "ext": {"by": dict(by)},
             },
         )

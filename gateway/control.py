@@ -219,19 +219,21 @@ class Control:
     async def _stamp(self, peer: Peer, body: Mapping[str, Any]) -> dict[str, Any]:
         """Let a role work on a task; `task` "" is none, null takes the role out of the session."""
         session, role, task = body.get("session"), body.get("role"), body.get("task")
+        key = body.get("key", "")
         if (
             not isinstance(session, str)
             or not isinstance(role, str)
+            or not isinstance(key, str)
             or (task is not None and not isinstance(task, str))
         ):
-            raise Answer(400, "shape", "A stamp is {session, role, task}, all of them texts.")
+            raise Answer(400, "shape", "A stamp is {session, role, task, key?}, all of them texts.")
         self._check_address(body.get("address"))
         if why := peers.bound(peer, self._is_other_deck(peer)):
             await self._audit.refused(peer.as_ext(), "stamp", "inside_team")
             raise Answer(403, "inside_team", why)
         before = self._stamps.task_of(session, role)
         try:
-            change = self._put(peer, session, role, task)
+            change = self._put(peer, session, role, task, key)
         except StampRefused as no:
             await self._audit.refused(peer.as_ext(), "stamp", "stamp_refused")
             raise Answer(403, "stamp_refused", str(no)) from no
@@ -243,12 +245,13 @@ class Control:
                 self._put(peer, session, role, before)
                 raise
             await self._save()
-        return {"session": session, "role": role, "task": task}
+        managed = list(self._gateway.settings.managed)
+        return {"session": session, "role": role, "task": task, "managed": managed}
 
-    def _put(self, peer: Peer, session: str, role: str, task: str | None) -> Change:
+    def _put(self, peer: Peer, session: str, role: str, task: str | None, key: str = "") -> Change:
         if task is None:
             return self._stamps.leave(peer.process, session, role)
-        return self._stamps.put(peer.process, session, role, task)
+        return self._stamps.put(peer.process, session, role, task, key)
 
     def _check_address(self, address: object) -> None:
         """A deck may talk to another gateway than the one whose home it found."""

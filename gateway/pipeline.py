@@ -34,6 +34,7 @@ from gateway.admission import (
     unreadable,
 )
 from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
+from gateway.client_keys import admits
 from gateway.credentials import Credential, credential_of, held_key
 from gateway.evidence import Evidence, EvidenceUnavailable, Owner
 from gateway.health import Readiness
@@ -143,6 +144,8 @@ class Parts:
     stamps: Stamps
     evidence: Evidence
     token_key: bytes = field(repr=False)
+    #: Digests of the keys that clients may show for any role.
+    client_keys: frozenset[str] = frozenset()
 
 
 class Pipeline:
@@ -207,6 +210,7 @@ class Pipeline:
         call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
         call.owner = self._parts.evidence.owner_of(call.role, call.stamp.run, request.headers)
         call.credential = credential_of(route.provider, request.headers, route.key)
+        self._check_client_key(call, route)
         check_expectation(request.headers.get("expect", ""))
         check_transfer(request.headers.get("transfer-encoding", ""))
         content_type = request.headers.get("content-type", "")
@@ -264,6 +268,22 @@ class Pipeline:
                 "provider_unset",
                 f"The gateway knows no address of {route.provider}; set "
                 f"{route.provider}_base_url in its settings.",
+            )
+
+    def _check_client_key(self, call: Call, route: routing.Route) -> None:
+        """A provider key that the gateway holds is spent only for who shows a key of its own."""
+        settings = self._parts.settings
+        if not settings.require_client_key or settings.key_for(route.provider) is None:
+            return
+        shown = call.credential.value if call.credential is not None else ""
+        keys = self._parts.stamps.keys_of(call.role)
+        if not admits(shown, self._parts.client_keys, keys):
+            raise Refused(
+                "client_key",
+                "The gateway holds the provider's key and takes calls only with a key of its own: "
+                "the one its deck gives this role, or one of client_keys_file.",
+                status=401,
+                kind=ErrorKind.UNAUTHENTICATED,
             )
 
     async def _scan(

@@ -40,7 +40,8 @@ def settings_summary(settings: Settings) -> dict[str, Any]:
         "listen": settings.listen_addr,
         "upstream": {name: settings.upstream_for(name) for name in PROVIDERS},
         "auto_reveal": settings.auto_reveal,
-        "managed_keys": [name for name in PROVIDERS if settings.key_for(name) is not None],
+        "managed_keys": list(settings.managed),
+        "require_client_key": settings.require_client_key,
         "body_limit_mib": settings.body_limit_mib,
         "anchors": _ways_out(settings),
     }

@@ -115,6 +115,10 @@ class Settings(BaseSettings):
     google_api_key: SecretStr | None = None
     azure_api_key: SecretStr | None = None
     bedrock_api_key: SecretStr | None = None
+    #: Whether a call that would spend one of these keys must show a key of the gateway's own: one
+    #: of the file, or the one a deck made for the role (contracts/gateway.md section 3.6).
+    require_client_key: Flag = False
+    client_keys_file: UserPath | None = None
     policy_file: UserPath | None = None
     audit_log_path: UserPath | None = None
     vault_path: UserPath | None = None
@@ -307,9 +311,14 @@ class Settings(BaseSettings):
         return own.get_secret_value() if own is not None else None
 
     @property
+    def managed(self) -> tuple[str, ...]:
+        """The providers whose key this gateway itself holds."""
+        return tuple(name for name in PROVIDERS if self.key_for(name) is not None)
+
+    @property
     def holds_keys(self) -> bool:
         """Whether a client of this gateway can spend a key it does not have."""
-        return any(self.key_for(provider) is not None for provider in PROVIDERS)
+        return bool(self.managed)
 
 
 def _owner_of(key: str) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any, Final
 
 from gateway.errors import GatewayError
@@ -23,6 +24,8 @@ from gateway.role_names import is_role_name
 
 #: A session or a task is named in records: short, and nothing that could be text of a call.
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_NONE: Final[Mapping[object, object]] = MappingProxyType({})
 #: Decks at one gateway; each is a process with agents, so a machine has few.
 MAX_SESSIONS: Final = 64
 MAX_ROLES: Final = 1000
@@ -35,11 +38,13 @@ class StampRefused(GatewayError):
 
 
 class Change(Enum):
-    """What a stamp changed: a role got another task, lost its task, was named first, or nothing."""
+    """What a stamp changed: a role got another task, lost its task, was named first, got another
+    key, or nothing."""
 
     TASK = auto()
     CLEARED = auto()
     NAMED = auto()
+    KEY = auto()
     NOTHING = auto()
 
 
@@ -59,6 +64,8 @@ NO_STAMP: Final = Stamp()
 class _Session:
     owner: Process
     roles: dict[str, str] = field(default_factory=dict)
+    #: The digest of the key that the deck made for a role.
+    keys: dict[str, str] = field(default_factory=dict)
     #: When its deck was found dead, on the monotonic clock; None while it lives.
     dead_since: float | None = None
 
@@ -75,22 +82,33 @@ class Stamps:
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
         self._resolved: dict[str, Stamp] = {}
+        self._keys: dict[str, frozenset[str]] = {}
 
     def of(self, role: str) -> Stamp:
         """Return what a call of a role is recorded with now."""
         return self._resolved.get(role, NO_STAMP)
 
-    def put(self, owner: Process, session: str, role: str, task: str) -> Change:
-        """Let a role of a session work on a task, or on none. Raises StampRefused."""
+    def keys_of(self, role: str) -> frozenset[str]:
+        """Return the digests of the keys that living decks made for a role."""
+        return self._keys.get(role, frozenset())
+
+    def put(self, owner: Process, session: str, role: str, task: str, key: str = "") -> Change:
+        """Let a role of a session work on a task, or on none; `key` is the digest of the role's
+        key, "" to leave it as it is. Raises StampRefused."""
         _check_names(session, role, task)
+        if key and not _DIGEST.fullmatch(key):
+            raise StampRefused("A key is told by its SHA-256 in 64 hex digits.")
         found = self._claim(owner, session)
         if role not in found.roles and len(found.roles) >= MAX_ROLES:
             raise StampRefused(f"The session {session} has {MAX_ROLES} roles already.")
         before = found.roles.get(role)
         found.roles[role] = task
+        has_new_key = bool(key) and found.keys.get(role) != key
+        if key:
+            found.keys[role] = key
         self._resolve(role)
         if before == task:
-            return Change.NOTHING
+            return Change.KEY if has_new_key else Change.NOTHING
         if task:
             return Change.TASK
         return Change.CLEARED if before else Change.NAMED
@@ -102,6 +120,7 @@ class Stamps:
             return Change.NOTHING
         found = self._claim(owner, session)
         before = found.roles.pop(role, None)
+        found.keys.pop(role, None)
         if not found.roles:
             del self._sessions[session]
         self._resolve(role)
@@ -148,6 +167,7 @@ class Stamps:
                 "pid": session.owner.pid,
                 "started": session.owner.started,
                 "roles": dict(session.roles),
+                "keys": dict(session.keys),
             }
             for name, session in self._sessions.items()
         ]
@@ -158,8 +178,10 @@ class Stamps:
             try:
                 owner = Process(int(entry["pid"]), str(entry["started"]))
                 roles: Mapping[object, object] = entry["roles"]
+                keys: Mapping[object, object] = entry.get("keys", _NONE)
                 for role, task in roles.items():
-                    self.put(owner, str(entry["session"]), str(role), str(task))
+                    key = str(keys.get(role, ""))
+                    self.put(owner, str(entry["session"]), str(role), str(task), key)
             except (KeyError, TypeError, ValueError, AttributeError, StampRefused):
                 continue
         self.sweep()
@@ -194,8 +216,10 @@ class Stamps:
         for role in roles:
             claims = [(n, s) for n, s in self._sessions.items() if role in s.roles]
             living = [(n, s) for n, s in claims if s.dead_since is None]
+            self._keys[role] = frozenset(s.keys[role] for _, s in living if role in s.keys)
             if not claims:
                 self._resolved.pop(role, None)
+                self._keys.pop(role, None)
             elif len(living) == 1:
                 name, session = living[0]
                 self._resolved[role] = Stamp(name, session.roles[role])

@@ -16,6 +16,10 @@ from types import MappingProxyType
 from deck.pane.status import NO_MARKS, Marks, Signal
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
+#: Where most programs look for the key of a provider.
+KEY_ENV: Mapping[str, str] = MappingProxyType(
+    {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai", "GEMINI_API_KEY": "google"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Adapter:
       URL there; `quiet`: settings that stop traffic which ignores the base URL; `routing`: further
       variables; `arguments`: what routing needs on the command line, after the role's own. These
       apply only while the gateway is on.
+    - `key_env`: variables in which the program takes the key of a provider. Where the gateway
+      holds that provider's key, the role's own key for the gateway is put there.
     - `home_env`: variables that move the program's settings to the role's own home, each with a
       path below it; `own_env`: what else a home of its own needs.
     - `first_run`: files, by path below the own home, which keep dialogs from opening at the first
@@ -82,6 +88,7 @@ class Adapter:
     quiet: Mapping[str, str] = field(default_factory=dict)
     routing: Callable[[Seating], Mapping[str, str]] = nothing
     arguments: Callable[[Seating], tuple[str, ...]] = no_arguments
+    key_env: Mapping[str, str] = field(default_factory=lambda: KEY_ENV)
     home_env: Mapping[str, str] = field(default_factory=dict)
     own_env: Mapping[str, str] = field(default_factory=dict)
     first_run: Callable[[Seating], Mapping[str, str]] = nothing

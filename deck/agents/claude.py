@@ -78,6 +78,8 @@ ADAPTER = Adapter(
     name="claude",
     measured=("2.1.197", "2.1.332"),
     url_env={"ANTHROPIC_BASE_URL": ""},
+    # A key in ANTHROPIC_API_KEY would be asked about in a dialog.
+    key_env={"ANTHROPIC_AUTH_TOKEN": "anthropic"},
     quiet={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"},
     home_env={"CLAUDE_CONFIG_DIR": ""},
     first_run=_first_run,

@@ -52,6 +52,7 @@ ADAPTER = Adapter(
     measured=("0.171.0",),
     options=lambda _: ("--no-daemon", "-c", "allow_login_shell=false"),
     arguments=_arguments,
+    key_env=dict.fromkeys(_KEYS, "openai"),
     home_env={"CODEX_HOME": ".codex"},
     first_run=_first_run,
     marks=Marks(

@@ -19,7 +19,14 @@ from deck.config import Home, Role, SphragisConfig
 from deck.gateway import Gateway
 from deck.homes import HomeError, equip, role_home
 from deck.pane.hooks import HookFile
-from deck.roster import Credential, Surroundings, command_line, environment, seating
+from deck.roster import (
+    PROVIDER_KEYS,
+    Credential,
+    Surroundings,
+    command_line,
+    environment,
+    seating,
+)
 from deck.wall.places import Places
 
 URL = "http://127.0.0.1:9999/agent/coder"
@@ -240,3 +247,41 @@ def test_every_known_program_states_the_versions_it_was_measured_with() -> None:
         assert adapter_for(f"/bin/{shell}").name == "shell"
         assert not adapter_for(shell).marks.know_ready
     assert adapter_for("claude-wrapper.sh").name == "plain"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "provider"),
+    [
+        ("claude", "ANTHROPIC_AUTH_TOKEN", "anthropic"),
+        ("codex", "CODEX_API_KEY", "openai"),
+        ("gemini", "GEMINI_API_KEY", "google"),
+        ("qwen", "OPENAI_API_KEY", "openai"),
+        ("sh", "ANTHROPIC_API_KEY", "anthropic"),
+    ],
+)
+def test_where_the_gateway_holds_a_key_the_role_gets_its_own_and_never_the_providers(
+    tmp_path: Path, command: str, variable: str, provider: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sh").touch(0o755)
+    keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "GEMINI_API_KEY": "g"}
+    place = around(tmp_path, **keys)
+    before = environment(Role("coder", command=command), Credential(), place)
+    assert before.items() >= keys.items()
+    place.gateway.managed = frozenset({provider})
+    env = environment(Role("coder", command=command), Credential(), place)
+    key = place.gateway.role_key("coder")
+    assert env[variable] == key != place.gateway.role_key("reviewer")
+    assert keys[PROVIDER_KEYS[provider][0]] not in env.values()
+    # No role without a place of its own in the URL can be told from another.
+    assert environment(Role("a b", command=command), Credential(), place).items() >= keys.items()
+
+
+def test_no_role_sees_a_key_of_the_gateways_own_settings(tmp_path: Path) -> None:
+    names = ("SPHRAGIS_ANTHROPIC_API_KEY", "SPHRAGIS_UPSTREAM_API_KEY", "SPHRAGIS_VAULT_KEY")
+    place = around(tmp_path, **dict.fromkeys(names, "x"), SPHRAGIS_HOME="/h")
+    env = environment(
+        Role("coder", command="claude", env_allow=("SPHRAGIS_*",)), Credential(), place
+    )
+    assert not env.keys() & set(names)
+    assert env["SPHRAGIS_HOME"] == "/h"
