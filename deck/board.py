@@ -310,6 +310,9 @@ class Approval:
     approver: str
     at: int
     reason: str = ""
+    #: As in the entry that holds it: a later start looks at it again.
+    sig: str = ""
+    signed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,10 +575,12 @@ def _gate_voted(state: State, entry: Entry) -> State:
     gate = _open_gate(state, entry.id)
     if any(given.approver == entry.sender for given in gate.approvals):
         raise IllegalMove(f"{entry.sender} has approved {gate.id} already; it needs another.")
-    if len(gate.approvals) + 1 >= gate.needed:
+    _still_in_time(gate, entry)
+    # A session that asks for more approvals than the one that opened the gate gets them.
+    needed = max(gate.needed, entry.count)
+    if len(gate.approvals) + 1 >= needed:
         raise IllegalMove(f"{gate.id} needs no further approval than this; it is decided by it.")
-    vote = Approval(entry.sender, entry.at, entry.reason)
-    voted = replace(gate, approvals=(*gate.approvals, vote))
+    voted = replace(gate, needed=needed, approvals=(*gate.approvals, _approval(entry)))
     return replace(state, gates={**state.gates, gate.id: voted})
 
 
@@ -605,10 +610,19 @@ def _gate_decided(state: State, entry: Entry) -> State:
 def _with_last_approval(gate: Gate, entry: Entry) -> Gate:
     if any(given.approver == entry.sender for given in gate.approvals):
         raise IllegalMove(f"{entry.sender} has approved {gate.id} already; it needs another.")
+    _still_in_time(gate, entry)
     if len(gate.approvals) + 1 < gate.needed:
         raise IllegalMove(f"{gate.id} needs {gate.needed} approvals.")
-    vote = Approval(entry.sender, entry.at, entry.reason)
-    return replace(gate, approvals=(*gate.approvals, vote))
+    return replace(gate, approvals=(*gate.approvals, _approval(entry)))
+
+
+def _still_in_time(gate: Gate, entry: Entry) -> None:
+    if gate.until and entry.at >= gate.until:
+        raise IllegalMove(f"{gate.id} has expired; it cannot be approved any more.")
+
+
+def _approval(entry: Entry) -> Approval:
+    return Approval(entry.sender, entry.at, entry.reason, entry.sig, entry.signed_at)
 
 
 def _owned_taken(state: State, entry: Entry) -> State:

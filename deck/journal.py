@@ -33,7 +33,6 @@ RECORD_TYPE: Final[Mapping[Op, str]] = MappingProxyType(
         Op.CONFIG_SET: "config_set",
         Op.BRIEF_SET: "config_set",
         Op.ENFORCEMENT_CHANGED: "config_set",
-        Op.GATE_VOTED: "gate_decision",
         Op.RELOADED: "config_set",
     }
 )
