@@ -310,3 +310,33 @@ def test_every_change_of_the_deck_is_on_its_record(rig: DeckRig, gateway: Gatewa
     assert json.loads(text)["roles"][1]["approve"] is True
     assert "sk-abcdefghijkl" not in text
     assert verify_path(rig.state_dir / "ledger").exit_code == 0
+
+
+def test_a_role_spends_the_key_that_the_gateway_holds_by_a_key_of_its_own(
+    rig: DeckRig, tmp_path: Path
+) -> None:
+    gateway = Gateway(
+        tmp_path / "held",
+        "http://127.0.0.1:1",
+        anthropic_api_key="sk-ant-held-0123456789abcdef",
+        require_client_key="true",
+    ).start("--offline")
+    try:
+        rig.env["SPHRAGIS_HOME"] = str(gateway.home)
+        rig.env["ANTHROPIC_API_KEY"] = "sk-ant-of-the-user"
+        with_key = CALLING.replace(
+            '{"content-type": "application/json"}',
+            '{"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"]}',
+        )
+        (rig.dir / "agent.py").write_text(with_key)
+        team(rig, gateway, agent_role("lead"), agent_role("coder", "report"))
+        rig.serve("--sphragis")
+        rig.wait_idle("lead", "coder")
+        assert rig.delegate("coder", "work")["state"] == "queued"
+        rig.wait_task("T1", "reported")
+        calls = [line.split()[2] for line in rig.seen("coder") if line.startswith("call T1")]
+        assert len(calls) == 3
+        assert all(seq.isdigit() for seq in calls)
+        assert rig.cli("kill").returncode == 0
+    finally:
+        gateway.stop()
