@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,8 @@ from deck.config import Role
 
 STATE_DIR: Final = ".choragos"
 ORCHESTRATOR_FILE: Final = "orchestrator-context.md"
+#: Written by the start role when a session is handed over.
+HANDOFF_FILE: Final = "handoff-session.md"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 #: A file name has at most 255 bytes, and ours put words before and after the role.
@@ -35,6 +37,24 @@ class Assignment:
     id: str
     text: str
     brief: str = ""
+    #: What a fresh role's last process wrote for its next one, if it is there.
+    handoff: str = ""
+
+
+#: Who may change a file: literal paths of the project, each with its role.
+Owners = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a start role is told besides the team: `recap` where a resumed run stands, `handoff`
+    and `memory` whether there is such a file to read, `propose` whether it may propose roles."""
+
+    owners: Owners = field(default_factory=dict)
+    propose: bool = True
+    recap: str = ""
+    handoff: bool = False
+    memory: bool = False
 
 
 def safe_name(role: str) -> str:
@@ -59,15 +79,21 @@ def latest_task_name(role: str) -> str:
     return f"worker-task-{safe_name(role)}.md"
 
 
-def boot_line(file_name: str) -> str:
-    """Return the line typed into a fresh pane."""
-    return f"Read {STATE_DIR}/{file_name} for your role and how this team works."
+def fresh_handoff_name(role: str) -> str:
+    """Return the name of the file in which a fresh role leaves word for its next process."""
+    return f"handoff-{safe_name(role)}.md"
 
 
-def task_line(task_id: str) -> str:
+def boot_line(file_name: str, state_dir: str = STATE_DIR) -> str:
+    """Return the line typed into a fresh pane. `state_dir` is where the deck's files are as seen
+    from the role: a role that works elsewhere needs the whole path."""
+    return f"Read {state_dir}/{file_name} for your role and how this team works."
+
+
+def task_line(task_id: str, state_dir: str = STATE_DIR) -> str:
     """Return the line that hands a task to a pane; it names the task's own file, so a second
-    task can never replace the first one unread."""
-    return f"Read {STATE_DIR}/{task_name(task_id)} for your task."
+    task can never replace the first one unread. `state_dir` as for `boot_line`."""
+    return f"Read {state_dir}/{task_name(task_id)} for your task."
 
 
 def report_line(label: str, report: str) -> str:
@@ -76,10 +102,36 @@ def report_line(label: str, report: str) -> str:
     return f"{line} Full report: read {report}" if report else line
 
 
-def worker_brief(role: Role) -> str:
+def owners_of(roles: Sequence[Role]) -> dict[str, str]:
+    """Return who owns which file in a team."""
+    return {path: role.name for role in roles for path in role.owns_files}
+
+
+def ownership(owners: Owners, reader: str) -> str:
+    """Return the section that tells `reader` who may change what; empty when nobody owns files."""
+    if not owners:
+        return ""
+    mine = [path for path, role in owners.items() if role == reader]
+    others = [f"- `{path}`: {role}" for path, role in owners.items() if role != reader]
+    parts = []
+    if mine:
+        parts.append(
+            "You own these files, and only you change them:\n"
+            + "\n".join(f"- `{path}`" for path in mine)
+        )
+    if others:
+        parts.append(
+            "Do not change these files; each belongs to the role behind it. What has to change in\n"
+            "one of them goes into your report:\n" + "\n".join(others)
+        )
+    return _join("## File ownership", *parts)
+
+
+def worker_brief(role: Role, owners: Owners | None = None) -> str:
     """Return the text of a worker's boot brief."""
     return _join(
         role.prompt_template,
+        ownership(owners or {}, role.name),
         "## Protocol\n"
         "Do nothing yet: wait until a line names your task file, then read that file and do\n"
         "only what it says. When the task is finished, or when you cannot go on, report with\n"
@@ -89,7 +141,7 @@ def worker_brief(role: Role) -> str:
     )
 
 
-def task_file(role: Role, assignment: Assignment) -> str:
+def task_file(role: Role, assignment: Assignment, owners: Owners | None = None) -> str:
     """Return the text of a task file."""
     body = [f"Task id: {assignment.id}", ""]
     if assignment.brief:
@@ -98,8 +150,11 @@ def task_file(role: Role, assignment: Assignment) -> str:
             body += ["", assignment.text]
     else:
         body.append(assignment.text)
+    if assignment.handoff:
+        body += ["", f"What was learned in your earlier tasks: read {assignment.handoff} first."]
     return _join(
         role.prompt_template,
+        ownership(owners or {}, role.name),
         "## Task\n" + "\n".join(body),
         "## When done\n"
         "Run this command exactly once, with your own summary:\n\n"
@@ -108,11 +163,15 @@ def task_file(role: Role, assignment: Assignment) -> str:
     )
 
 
-def orchestrator_context(role: Role, workers: Sequence[Role], recap: str = "") -> str:
-    """Return the text of the start role's context; `recap` tells a resumed run what is open."""
+def orchestrator_context(
+    role: Role, workers: Sequence[Role], standing: Standing | None = None
+) -> str:
+    """Return the text of the start role's context, in the order of contracts/deck.md 1.5."""
+    told = standing or Standing()
     agents = "\n".join(_agent_bullet(worker) for worker in workers) or "- none yet"
     return _join(
         role.prompt_template,
+        ownership(told.owners, role.name),
         "## Available agents\n" + agents,
         "## Delegation protocol\n"
         "Hand out work with one command for each piece:\n\n"
@@ -124,10 +183,46 @@ def orchestrator_context(role: Role, workers: Sequence[Role], recap: str = "") -
         "handed out then. After delegating, wait: each result arrives here as a line that starts\n"
         "with `A worker reports:`. When the whole assignment is complete, finish with:\n\n"
         '    choragos work-done --done --task "<the outcome in one line>"',
+        _fresh_handoffs(workers),
+        _TEAM_CHANGES if told.propose else "",
         "## Important\n"
         "Do not do the workers' tasks yourself, and do not poll: results are brought to you.\n"
         "Lines that start with `[choragos]` come from the deck, not from a person.",
-        recap,
+        told.recap,
+        _HANDOFF_POINTER if told.handoff else "",
+        _MEMORY_POINTER if told.memory else "",
+    )
+
+
+_TEAM_CHANGES: Final = (
+    "## Team changes\n"
+    "When the work needs a role that the team does not have, propose it:\n\n"
+    "    choragos roster add --name <role> --command <program> --arg <argument> "
+    '--prompt-template "<what it does>"\n\n'
+    "Wait for the `[choragos]` line that says what became of it; a person may have to approve it\n"
+    "first. Delegate to the new role only after that line."
+)
+_HANDOFF_POINTER: Final = (
+    "## Handover\n"
+    f"This session goes on from an earlier one. Read {STATE_DIR}/{HANDOFF_FILE} before anything\n"
+    "else: your predecessor wrote down there where things stand."
+)
+_MEMORY_POINTER: Final = (
+    "## Project memory\n"
+    f"Read {STATE_DIR}/memory.md: what earlier sessions in this project found worth keeping."
+)
+
+
+def _fresh_handoffs(workers: Sequence[Role]) -> str:
+    fresh = [worker.name for worker in workers if worker.fresh]
+    if not fresh:
+        return ""
+    files = "\n".join(f"- {name}: {STATE_DIR}/{fresh_handoff_name(name)}" for name in fresh)
+    return (
+        "## Fresh agents\n"
+        "These roles start anew for each task and remember nothing of the one before. Write into\n"
+        "each task all that it needs, and ask the role to keep what its next task must know in\n"
+        "its file; it is told to read the file when there is one:\n" + files
     )
 
 
@@ -166,8 +261,10 @@ def write(directory: Path, name: str, text: str) -> Path:
 
 def _agent_bullet(role: Role) -> str:
     first = next((line.strip() for line in role.prompt_template.splitlines() if line.strip()), "")
-    gated = " (each task waits for a person's approval)" if role.approve else ""
-    return f"- {role.name}: {first or 'no description'}{gated}"
+    marks = ["starts anew for each task"] if role.fresh else []
+    marks += ["each task waits for a person's approval"] if role.approve else []
+    marked = f" ({'; '.join(marks)})" if marks else ""
+    return f"- {role.name}: {first or 'no description'}{marked}"
 
 
 def _join(*sections: str) -> str:

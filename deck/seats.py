@@ -118,6 +118,11 @@ class Seat:
         return self.role.name
 
     @property
+    def files(self) -> str:
+        """The deck's directory as the role names it: one that works elsewhere needs it whole."""
+        return briefs.STATE_DIR if self.place(self.role) is None else str(self.desk.state_dir)
+
+    @property
     def alive(self) -> bool:
         """Whether the role's process runs."""
         return self.pane is not None and self.pane.alive
@@ -252,7 +257,7 @@ class Seat:
             await self._deliver_boot()
 
     async def _deliver_boot(self) -> None:
-        outcome = await self._type(briefs.boot_line(self.boot_file), LineKind.BOOT)
+        outcome = await self._type(briefs.boot_line(self.boot_file, self.files), LineKind.BOOT)
         if outcome.injections > 1:
             self.desk.events.write("WARN", "boot injection retry", role=self.name)
         if not outcome.verified:
@@ -274,7 +279,9 @@ class Seat:
             finally:
                 self.stamped(task)
             outcome = await self._type(
-                briefs.task_line(task.id), LineKind.TASK, lambda step: self._step(line.id, step)
+                briefs.task_line(task.id, self.files),
+                LineKind.TASK,
+                lambda step: self._step(line.id, step),
             )
             await self._settle(task.id, outcome)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from deck import briefs, callers, processes, view
 from deck.board import Entry, GateKind, Op, ReportState, State, Task, TaskState
+from deck.briefing import Briefing
 from deck.budgets import Budgets
 from deck.callers import Caller, Peer
 from deck.config import Config, Role, TimeoutAction
@@ -56,7 +57,6 @@ USAGE_SECONDS: Final = 30.0
 #: Shared by all panes at the end (contracts/deck.md section 1.6).
 STOP_GRACE_SECONDS: Final = 5.0
 CARE_EVERY_TICKS: Final = 5
-RECAP_IDS: Final = 10
 
 _STARTS_WORK: Final = frozenset({Verb.DELEGATE, Verb.APPROVE, Verb.AGAIN})
 
@@ -125,7 +125,7 @@ class Session:
         await self._enclose()
         await self._open_parts.stamping.start()
         await self._open_parts.snapshots.start()
-        await self._write_briefs(_recap(desk.state) if resumed else "")
+        await self._open_parts.briefing.brief_team(resumed=resumed)
         await self._open_parts.merging.prepare(self._config)
         await self._open_parts.work.reopen_gates()
         for seat in desk.seats.values():
@@ -351,20 +351,6 @@ class Session:
         attached = self._gateway_was_up and (desk.gateway.child is None or resumed)
         baseline = Baseline.ATTACHED if attached else Baseline.STARTED
         await self._open_parts.metering.start(baseline, desk.state.usage if resumed else "")
-
-    async def _write_briefs(self, recap: str) -> None:
-        desk = self._desk
-        workers = [seat.role for seat in desk.seats.values() if not seat.is_start]
-        for seat in desk.seats.values():
-            if seat.boot_file == briefs.ORCHESTRATOR_FILE:
-                text = briefs.orchestrator_context(seat.role, workers, recap)
-            else:
-                text = briefs.worker_brief(seat.role)
-            ref = await asyncio.to_thread(desk.texts.put, text)
-            await desk.record(
-                Entry(Op.BRIEF_SET, desk.now(), role=seat.name, path=seat.boot_file, ref=ref)
-            )
-            await asyncio.to_thread(briefs.write, desk.state_dir, seat.boot_file, text)
 
     def _restore_queues(self) -> None:
         """Put back on their way the tasks and reports that an earlier run still owed."""
@@ -599,6 +585,7 @@ class _Parts:
     budgets: Budgets
     reloading: Reloading
     handoffs: Handoffs
+    briefing: Briefing
 
     @classmethod
     def of(cls, desk: Desk) -> _Parts:
@@ -621,6 +608,7 @@ class _Parts:
             budgets=Budgets(desk, metering, operating),
             reloading=Reloading(desk, keeper),
             handoffs=Handoffs(desk),
+            briefing=Briefing(desk),
         )
 
 
@@ -629,29 +617,6 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def _recap(state: State) -> str:
-    """Tell a resumed start role what is open; lost work must be handed out again."""
-    by_state: dict[TaskState, list[str]] = {}
-    for task in state.tasks.values():
-        by_state.setdefault(task.state, []).append(task.id)
-    if not by_state:
-        return ""
-    said = {
-        TaskState.LOST: "lost, their workers are gone; delegate them again",
-        TaskState.TIMED_OUT: "out of time, without a report",
-        TaskState.QUEUED: "queued, will be handed out",
-        TaskState.GATED: "waiting for an approval",
-    }
-    lines = [f"- {words}: {_ids(by_state[s])}" for s, words in said.items() if s in by_state]
-    done = len(by_state.get(TaskState.REPORTED, []))
-    return "\n".join(["## Where the session stands", *lines, f"- reported: {done}"])
-
-
-def _ids(ids: list[str]) -> str:
-    more = f" and {len(ids) - RECAP_IDS} more" if len(ids) > RECAP_IDS else ""
-    return ", ".join(ids[:RECAP_IDS]) + more
 
 
 def _with_flag(config: Config, flag: bool | None) -> Config:

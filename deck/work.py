@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from deck import briefs, gates
+from deck import briefing, briefs, gates
 from deck.board import Decision, Entry, Gate, GateKind, Op, ReportState, Task, TaskState
 from deck.callers import Caller
 from deck.desk import Desk
@@ -148,10 +148,10 @@ class Work:
         text = desk.texts.get(task.text_ref)
         if text is None:
             text = "(the text of this task was lost; ask for it again)"
-        role = desk.seats[task.role].role
-        file = briefs.task_file(role, briefs.Assignment(task.id, text, task.brief))
+        seat, assignment = desk.seats[task.role], briefs.Assignment(task.id, text, task.brief)
         # One after the other: the copy for old readers must end as the latest one.
         async with self._filing:
+            file = await asyncio.to_thread(briefing.task_text, desk, seat, assignment)
             try:
                 for name in (briefs.task_name(task.id), briefs.latest_task_name(task.role)):
                     await asyncio.to_thread(briefs.write, desk.state_dir, name, file)

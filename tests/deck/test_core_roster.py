@@ -221,7 +221,8 @@ def test_a_brief_comes_before_its_label_and_the_command_carries_the_id() -> None
 
 def test_the_orchestrators_context_lists_the_team_in_the_contracts_order() -> None:
     workers = [Role("coder", prompt_template="Codes.\nWell."), Role("rel", approve=True)]
-    text = briefs.orchestrator_context(Role("o", prompt_template="Lead."), workers, "## Recap\nx")
+    standing = briefs.Standing(propose=False, recap="## Recap\nx")
+    text = briefs.orchestrator_context(Role("o", prompt_template="Lead."), workers, standing)
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [
         "## Available agents", "## Delegation protocol", "## Important", "## Recap",
