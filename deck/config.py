@@ -23,6 +23,7 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from deck.approvers import problem
 from deck.durations import BadDuration, parse_duration
 
 CONFIG_NAME: Final = ".choragos.toml"
@@ -118,6 +119,8 @@ class Role:
     restart: Restart = Restart.NEVER
     restart_retries: int = 3
     approve: bool = False
+    #: How many approvals its gates need; only what is above `[gates] approvals` counts.
+    approvals: int = 1
     timeout: float | None = None
     timeout_action: TimeoutAction = TimeoutAction.NOTIFY
     judge: str = ""
@@ -180,6 +183,15 @@ class RosterConfig:
 
     propose: bool = True
     approve: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GatesConfig:
+    """`[gates]`: how long a gate stays open (seconds; None: for ever), and how many people have
+    to approve."""
+
+    expire: float | None = None
+    approvals: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +260,9 @@ class Config:
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     pricing: Mapping[str, Price] = field(default_factory=dict)
     roster: RosterConfig = RosterConfig()
+    gates: GatesConfig = GatesConfig()
+    #: `[approvers]`: name to public key. With any, every decision on a gate is signed.
+    approvers: Mapping[str, str] = field(default_factory=dict)
     keys: KeysConfig = KeysConfig()
     ui: UiConfig = UiConfig()
     path: Path | None = None
@@ -506,6 +521,8 @@ class _Reader:
         checkpoints = self._checkpoints(top.table("checkpoints"))
         pricing = self._pricing(top.table("pricing"))
         roster = self._roster(top.table("roster"))
+        gates = self._gates(top.table("gates"))
+        approvers = self._approvers(top, gates, roles)
         keys = self._keys(top.table("keys"))
         ui = self._ui(top.table("ui"))
         top.finish()
@@ -515,6 +532,8 @@ class _Reader:
             checkpoints=checkpoints,
             pricing=pricing,
             roster=roster,
+            gates=gates,
+            approvers=approvers,
             keys=keys,
             ui=ui,
             path=Path(os.path.abspath(self.path)),
@@ -571,6 +590,7 @@ class _Reader:
             restart=table.choice("restart", Restart.NEVER),
             restart_retries=table.integer("restart_retries", 3),
             approve=table.boolean("approve", False),
+            approvals=self._approvals(table),
             timeout=self._timeout(table),
             timeout_action=table.choice("timeout_action", TimeoutAction.NOTIFY),
             judge=self._judge(table, name, names),
@@ -703,6 +723,42 @@ class _Reader:
             propose=table.boolean("propose", True), approve=table.boolean("approve", True)
         )
         table.finish()
+        return found
+
+    def _gates(self, table: _Table) -> GatesConfig:
+        """What is promised about gates and cannot be kept is an error, never dropped."""
+        text, expire = table.string("expire", ""), None
+        if text:
+            try:
+                expire = parse_duration(text)
+            except BadDuration as failure:
+                raise table.error("expire", str(failure)) from None
+            if expire <= 0:
+                raise table.error("expire", "must be more than zero; leave it out for no limit")
+        found = GatesConfig(expire=expire, approvals=self._approvals(table))
+        table.finish()
+        return found
+
+    def _approvals(self, table: _Table) -> int:
+        wanted = table.integer("approvals", 1)
+        if wanted < 1:
+            raise table.error("approvals", "must be at least 1")
+        return wanted
+
+    def _approvers(
+        self, top: _Table, gates: GatesConfig, roles: tuple[Role, ...]
+    ) -> dict[str, str]:
+        table = top.table("approvers")
+        found = {name: table.string(name, "") for name in table.names()}
+        if not found and "approvers" in top.names():
+            raise top.error(
+                "approvers",
+                "names nobody; add somebody with `choragos approver add NAME`, or remove the "
+                "table for decisions without signatures",
+            )
+        wanted = [gates.approvals, *(role.approvals for role in roles)]
+        if why := problem(found, wanted, (role.name for role in roles)):
+            raise ConfigError(f"{self.path}: {why}.")
         return found
 
     def _keys(self, table: _Table) -> KeysConfig:

@@ -57,6 +57,8 @@ class Desk:
     texts: TextStore
     gateway: Gateway
     seats: dict[str, Seat] = field(default_factory=dict)
+    #: What was seen to have changed under an open gate since it opened, in words.
+    changed_gates: dict[str, str] = field(default_factory=dict)
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
