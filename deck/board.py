@@ -372,6 +372,15 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
+class Handoff:
+    """A session that was handed over: with which team file the next one goes on, and whether the
+    start role has written its document."""
+
+    config: str
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """Everything the deck must remember about one run."""
 
@@ -394,6 +403,14 @@ class State:
     paused: Mapping[str, int] = field(default_factory=dict)
     #: The budget, as written, that a role has exceeded.
     exceeded: Mapping[str, str] = field(default_factory=dict)
+    #: The team file in force, "" for the built-in team, and its roles in the order they came:
+    #: True for one that is gone.
+    config: str = ""
+    roster: Mapping[str, bool] = field(default_factory=dict)
+    #: How the run was handed over; None once it goes on, or when it was not.
+    handoff: Handoff | None = None
+    #: The run went on from a handover whose document is there to read.
+    handed_over: bool = False
 
     def next_task_id(self) -> str:
         """Return the id the next task gets: T1, T2, …"""
@@ -442,7 +459,17 @@ def replay(entries: Iterable[Entry]) -> State:
 def _session_started(state: State, entry: Entry) -> State:
     """A resumed run keeps the board; any other run starts an empty one."""
     if entry.state == "resumed":
-        return replace(state, running=True, children={}, exits={}, paused={}, finished=False)
+        handed = state.handoff is not None and state.handoff.written
+        return replace(
+            state,
+            running=True,
+            children={},
+            exits={},
+            paused={},
+            finished=False,
+            handoff=None,
+            handed_over=handed or state.handed_over,
+        )
     return State(run=entry.run, running=True, gateway=state.gateway)
 
 
@@ -694,6 +721,14 @@ def _budget_rearmed(state: State, entry: Entry) -> State:
     return replace(state, exceeded=exceeded)
 
 
+def _config_set(state: State, entry: Entry) -> State:
+    return replace(state, config=entry.path)
+
+
+def _handoff_ended(state: State, entry: Entry) -> State:
+    return replace(state, handoff=Handoff(entry.path, written=entry.done))
+
+
 def _denied(state: State, entry: Entry) -> State:
     return replace(state, denials=state.denials + 1)
 
@@ -701,7 +736,13 @@ def _denied(state: State, entry: Entry) -> State:
 def _role_started(state: State, entry: Entry) -> State:
     exits = {role: why for role, why in state.exits.items() if role != entry.role}
     child = Child(entry.pid, entry.born)
-    return replace(state, children={**state.children, entry.role: child}, exits=exits)
+    roster = {**state.roster, entry.role: False}
+    children = {**state.children, entry.role: child}
+    return replace(state, children=children, exits=exits, roster=roster)
+
+
+def _role_removed(state: State, entry: Entry) -> State:
+    return replace(state, roster={**state.roster, entry.role: True})
 
 
 def _role_exited(state: State, entry: Entry) -> State:
@@ -765,7 +806,7 @@ _APPLY: Final = MappingProxyType(
         Op.GATEWAY_STOPPED: _gateway_stopped,
         Op.FINISHED: _finished,
         Op.USAGE_TAKEN: _usage_taken,
-        Op.CONFIG_SET: _on_record_only,
+        Op.CONFIG_SET: _config_set,
         Op.BRIEF_SET: _on_record_only,
         Op.ENFORCEMENT_CHANGED: _on_record_only,
         Op.ROLE_STARTING: _on_record_only,
@@ -785,13 +826,13 @@ _APPLY: Final = MappingProxyType(
         Op.ROLE_PAUSED: _role_paused,
         Op.ROLE_RESUMED: _role_resumed,
         Op.ROLE_ADDED: _on_record_only,
-        Op.ROLE_REMOVED: _on_record_only,
+        Op.ROLE_REMOVED: _role_removed,
         Op.ROLE_CHANGED: _on_record_only,
         Op.RELOADED: _on_record_only,
         Op.BUDGET_EXCEEDED: _budget_exceeded,
         Op.BUDGET_REARMED: _budget_rearmed,
         Op.HANDOFF_BEGUN: _on_record_only,
-        Op.HANDOFF_ENDED: _on_record_only,
+        Op.HANDOFF_ENDED: _handoff_ended,
         Op.ANSWERED: _on_record_only,
     }
 )

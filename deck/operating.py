@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deck.board import Entry, Op
 from deck.callers import Caller
 from deck.desk import Desk
 from deck.protocol import Command, error
@@ -23,6 +24,20 @@ class Operating:
     async def pause(self, command: Command, caller: Caller) -> bytes:
         """Stop every process of a role without ending it."""
         return error("pause is not supported yet.")
+
+    async def pause_role(self, role: str, reason: str, sender: str = "") -> str:
+        """Pause a role for whoever may, a person or its budget; return why that cannot be, or "".
+        Raises JournalFailed."""
+        seat = self.desk.seats.get(role)
+        if seat is None or seat.pane is None or not seat.alive:
+            return f"{role} is not running"
+        if role not in self.desk.state.paused:
+            await self.desk.record(
+                Entry(Op.ROLE_PAUSED, self.desk.now(), role=role, reason=reason, sender=sender)
+            )
+            self.desk.events.write("INFO", "role paused", role=role, reason=reason)
+        await seat.pane.pause()
+        return ""
 
     async def resume(self, command: Command, caller: Caller) -> bytes:
         """Let a paused role go on."""

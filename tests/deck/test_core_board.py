@@ -247,3 +247,31 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_the_board_knows_the_team_file_and_who_was_in_the_team() -> None:
+    state = board(
+        Entry(Op.CONFIG_SET, at=2, path="/p/a.toml"),
+        Entry(Op.ROLE_STARTED, at=3, role="lead"),
+        Entry(Op.ROLE_STARTED, at=3, role="coder"),
+        Entry(Op.ROLE_REMOVED, at=4, role="coder"),
+        Entry(Op.ROLE_STARTED, at=5, role="tester"),
+    )
+    assert (state.config, list(state.roster.items())) == (
+        "/p/a.toml",
+        [("lead", False), ("coder", True), ("tester", False)],
+    )
+    assert board().roster == {}
+
+
+def test_a_handover_is_remembered_until_a_run_starts_afresh() -> None:
+    resumed = Entry(Op.SESSION_STARTED, at=8, run="r1", state="resumed")
+    handed = Entry(Op.HANDOFF_ENDED, at=3, path="/p/b.toml", done=True)
+    state = board(handed)
+    assert state.handoff is not None
+    assert (state.handoff.config, state.handoff.written) == ("/p/b.toml", True)
+    state = apply(state, resumed)
+    assert (state.handoff, state.handed_over) == (None, True)
+    assert apply(state, resumed).handed_over
+    assert not apply(state, started).handed_over
+    assert not replay([started, Entry(Op.HANDOFF_ENDED, at=3), resumed]).handed_over
