@@ -166,8 +166,9 @@ TASK_MOVES: Final[Mapping[TaskState, frozenset[TaskState]]] = MappingProxyType(
         _T.TYPED: frozenset({_T.QUEUED, _T.SUBMITTED, _T.PICKED_UP, _T.LOST, _T.TIMED_OUT, *_BACK}),
         _T.SUBMITTED: frozenset({_T.SUBMITTED, _T.PICKED_UP, _T.LOST, _T.TIMED_OUT, *_BACK}),
         _T.PICKED_UP: frozenset({_T.LOST, _T.TIMED_OUT, *_BACK}),
-        _T.TIMED_OUT: frozenset({_T.QUEUED, _T.LOST, *_BACK}),
-        _T.LOST: frozenset({_T.QUEUED, *_BACK}),
+        # What nobody needs any more (a judge's task whose loop went to a person) is refused.
+        _T.TIMED_OUT: frozenset({_T.QUEUED, _T.LOST, _T.REFUSED, *_BACK}),
+        _T.LOST: frozenset({_T.QUEUED, _T.REFUSED, *_BACK}),
         # Back to the queue for another round, accepted, or not accepted.
         _T.IN_REVIEW: frozenset({_T.IN_REVIEW, _T.QUEUED, _T.REPORTED, _T.REFUSED}),
         _T.REPORTED: frozenset(),
@@ -180,7 +181,7 @@ REPORT_MOVES: Final[Mapping[ReportState, frozenset[ReportState]]] = MappingProxy
         _R.QUEUED: frozenset({_R.TYPED, _R.KEPT}),
         _R.TYPED: frozenset({_R.QUEUED, _R.DELIVERED, _R.KEPT}),
         _R.KEPT: frozenset({_R.QUEUED}),
-        _R.HELD: frozenset({_R.QUEUED, _R.KEPT, _R.WITHHELD}),
+        _R.HELD: frozenset({_R.QUEUED, _R.DELIVERED, _R.KEPT, _R.WITHHELD}),
         _R.DELIVERED: frozenset(),
         _R.WITHHELD: frozenset(),
     }
@@ -286,6 +287,9 @@ class Task:
     tries: int = 0
     #: What the files owned by others held at delivery, in the text store.
     owned_ref: str = ""
+    #: The task whose work this one judges, and in which round of its loop; made by the deck.
+    judges: str = ""
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,7 +495,11 @@ def _task_added(state: State, entry: Entry) -> State:
         at=entry.at,
         text_ref=entry.ref,
         brief=entry.path,
+        judges=entry.task,
+        round=entry.count if entry.task else 0,
     )
+    if task.judges and task.judges not in state.tasks:
+        raise IllegalMove(f"There is no task {task.judges} to judge.")
     return replace(state, tasks={**state.tasks, task.id: task})
 
 
@@ -527,8 +535,8 @@ def _report_added(state: State, entry: Entry) -> State:
         raise IllegalMove(f"The next report is {state.next_report_id()}, not {entry.id}.")
     # The start role's own report needs no delivery to itself.
     first = _report_state(entry.state or _R.QUEUED)
-    if first not in (_R.QUEUED, _R.DELIVERED, _R.HELD):
-        raise IllegalMove(f"A new report is queued, held or delivered, not {first}.")
+    if first not in (_R.QUEUED, _R.DELIVERED, _R.HELD, _R.WITHHELD):
+        raise IllegalMove(f"A new report is queued, held, withheld or delivered, not {first}.")
     report = Report(
         id=entry.id,
         task=entry.task,
@@ -541,6 +549,9 @@ def _report_added(state: State, entry: Entry) -> State:
         reason=entry.reason,
     )
     state = replace(state, reports={**state.reports, report.id: report})
+    if first is _R.WITHHELD:
+        # It came while nobody asked for one: it is kept, and changes nothing.
+        return state
     task = state.tasks.get(entry.task)
     follow = _T.IN_REVIEW if first is _R.HELD else _T.REPORTED
     if task is None or task.state is _T.IN_REVIEW or follow not in TASK_MOVES[task.state]:

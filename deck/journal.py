@@ -236,10 +236,10 @@ def _fields(entry: Entry, state: State) -> dict[str, Any]:
 
 
 def _task_of(entry: Entry, state: State) -> str:
-    if entry.task:
-        return entry.task
     if entry.op in _ABOUT_A_TASK:
         return entry.id
+    if entry.task:
+        return entry.task
     if entry.op in (Op.GATE_DECIDED, Op.GATE_VOTED):
         return state.gates[entry.id].task
     report = state.reports.get(entry.id) if entry.op is Op.REPORT_MOVED else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from deck.board import IN_FLIGHT, Decision, State, TaskState
+from deck.board import IN_FLIGHT, Decision, LoopState, State, Task, TaskState
 
 #: More ids than this are counted, not named.
 RECAP_IDS: Final = 10
@@ -31,7 +31,7 @@ def recap(state: State) -> str:
     working = [task.id for task in state.tasks.values() if task.state in IN_FLIGHT]
     lines = [f"- in their workers' hands, will be reported: {ids(working)}"] if working else []
     for task_state, words in _SAID.items():
-        found = [task.id for task in state.tasks.values() if task.state is task_state]
+        found = [task.id for task in state.tasks.values() if _told(state, task) is task_state]
         if found:
             lines.append(f"- {words}: {ids(found)}")
     gates = sum(gate.decision is Decision.OPEN for gate in state.gates.values())
@@ -40,6 +40,18 @@ def recap(state: State) -> str:
     lines += [f"- over its budget: {role} ({cap})" for role, cap in state.exceeded.items()]
     done = sum(task.state is TaskState.REPORTED for task in state.tasks.values())
     return "\n".join(["## Where the session stands", *lines, f"- reported: {done}"])
+
+
+def _told(state: State, task: Task) -> TaskState | None:
+    """What a start role is told a task is. The deck's own tasks are not for it to hand out again,
+    nor is one whose judging goes on, or to a person."""
+    if task.state is not TaskState.LOST:
+        return task.state
+    if task.judges:
+        return None
+    loop = state.loops.get(task.id)
+    judged = loop is not None and loop.state is LoopState.REVISING
+    return TaskState.IN_REVIEW if judged else TaskState.LOST
 
 
 def ids(found: Sequence[str]) -> str:
