@@ -314,7 +314,7 @@ def _by_place(source: Source) -> Iterator[Span]:
     """Addresses told by the code of their place."""
     text = source.text
     known: dict[tuple[int, str], tuple[int, int, str] | None] = {}
-    for hint in _PLACE_HINT.finditer(text) if source.may_hold(b"00 ") else ():
+    for hint in source.at_digits(_PLACE_HINT) if source.may_hold(b"00 ") else ():
         at = hint.end()
         window = text[max(0, at - _SEEN_BEFORE) : at + _SEEN_BEHIND]  # lines repeat
         key = min(at, _SEEN_BEFORE), window

@@ -10,6 +10,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, Final
 
 from ahocorasick_rs import AhoCorasick, Implementation
@@ -29,6 +30,14 @@ _SHAPES: Final = bytes(
     ord("0") if chr(code).isdigit() else ord("x") if chr(code).isalpha() else code
     for code in range(128)
 ) + bytes(range(128, 256))
+#: Every blank of ASCII that `\s` means, and the sign of a quoted mail.
+_BLANKS: Final = bytes(code for code in range(128) if chr(code).isspace()) + b">"
+#: Characters kept beside each digit of a shape: more than any of the shapes searched for has.
+_BESIDE: Final = 8
+#: Stands between what is kept; in no shape that is searched for.
+_CUT: Final = b"\xff"
+#: In a text with more digits than one in so many characters, a search of all of it is faster.
+_SPARSE: Final = 24
 #: What is neither, and the letters that base64 is written in.
 _SIGNS: Final = bytes(code for code in range(256) if code not in b"x0")
 _BASE64: Final = bytes(
@@ -44,16 +53,32 @@ class Source:
     faster than a rule's own search. The answers are on the safe side: a no is certain.
     """
 
-    __slots__ = ("_folded", "_joined", "_plain", "_runs", "_shape", "_words", "text")
+    __slots__ = (
+        "_digits",
+        "_folded",
+        "_joined",
+        "_near",
+        "_plain",
+        "_runs",
+        "_shape",
+        "_words",
+        "noted",
+        "text",
+    )
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._folded: str | None = None
         self._plain: bytes | None = None
         self._shape: bytes | None = None
+        #: The shape around digits, and where the digits are; what to do without is `_look`'s.
+        self._near = b""
+        self._digits: tuple[int, ...] | None = None
         self._joined: bytes | None = None
         self._runs: bytes | None = None
         self._words = -1
+        #: What one part of the rules found out that others ask too, by a name of its own.
+        self.noted: dict[str, Any] = {}
 
     @property
     def folded(self) -> str:
@@ -65,28 +90,77 @@ class Source:
             self._folded = folded
         return self._folded
 
+    @property
+    def shape(self) -> bytes:
+        """One byte a character: letters of ASCII `x`, digits `0`, other characters of ASCII as
+        themselves; empty where a digit of another script makes that no use."""
+        return self._look() if self._shape is None else self._shape
+
+    @property
+    def digits(self) -> tuple[int, ...] | None:
+        """Where the digits are, in order; None where they are too many to go from one to the next,
+        or not all of them known."""
+        if self._shape is None:
+            self._look()
+        return self._digits
+
+    def at_digits(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yield what `pattern`, which begins with a digit, finds in the text."""
+        places = self.digits
+        if places is None:
+            yield from pattern.finditer(self.text)
+            return
+        text, end = self.text, 0
+        for at in places:
+            if at >= end and (found := pattern.match(text, at)) is not None:
+                end = found.end()
+                yield found
+
     def may_hold(self, *shapes: bytes) -> bool:
-        """Whether one of `shapes` is in the text: letters of ASCII written `x`, digits `0`, other
-        characters of ASCII as themselves."""
-        shape = self._shape
-        if shape is None:
-            shape = self._shape = self._bytes().translate(_SHAPES)
-            if not self.text.isascii() and _OTHER_DIGIT.search(self.text):
-                shape = self._shape = b""
+        """Whether one of `shapes` (see `shape`) is in the text."""
+        shape = self.shape
         if not shape:
             return True
-        # A generator would take longer than the search.
-        for piece in shapes:  # noqa: SIM110
-            if piece in shape:
+        for piece in shapes:
+            if piece in (self._near if b"0" in piece and len(piece) <= _BESIDE else shape):
                 return True
         return False
 
     def may_hold_digits(self, least: int) -> bool:
         """Whether so many digits follow each other with signs and blanks between at most."""
+        places = self.digits
+        if places is not None and len(places) < least:
+            return False
         if self._joined is None:
-            self.may_hold()
-            self._joined = (self._shape or b"").translate(None, _SIGNS)
+            self._joined = self.shape.translate(None, _SIGNS)
         return not self._shape or b"0" * least in self._joined
+
+    @property
+    def opens_twice(self) -> bool:
+        """Whether a parenthesis may open right behind another bracket, but for blanks and `>`."""
+        if not self.text.isascii():
+            return True
+        openings = self._bytes().translate(None, _BLANKS)
+        return b"((" in openings or b"[(" in openings
+
+    def _look(self) -> bytes:
+        """Take the shape, and what stands around its digits."""
+        shape = self._bytes().translate(_SHAPES)
+        if not self.text.isascii() and _OTHER_DIGIT.search(self.text):
+            shape = b""
+        self._shape = self._near = shape
+        if shape.count(b"0") * _SPARSE <= len(shape):
+            between = shape.split(b"0")
+            self._near = b"0".join(
+                [
+                    piece if len(piece) < 2 * _BESIDE else piece[:_BESIDE] + _CUT + piece[-_BESIDE:]
+                    for piece in between
+                ]
+            )
+            if shape:
+                ends = accumulate(map(len, between[:-1]))
+                self._digits = tuple([end + passed for passed, end in enumerate(ends)])
+        return shape
 
     def may_hold_run(self, least: int) -> bool:
         """Whether so many letters and digits of base64 follow each other."""

@@ -46,10 +46,13 @@ _ESCAPE: Final = re.compile(
 #: Where one of these can begin. Every branch begins with a letter of its own, so that `re` passes
 #: over all other characters at once.
 _SIGN: Final = re.compile(r"\x1b|\\|%|&|_(?=_{0,2}[\d+(])|_(?<=\d_)|-(?=[\d+(])|\+(?=[+(])")
-#: The first four of these, and the shapes of the others (see `Source.may_hold`).
+#: The first four of these, and the shapes of the others (see `Source.shape`) that hold no digit.
 _LEADS: Final = (b"\x1b", b"\\", b"%", b"&")
-_LEAD: Final = re.compile(r"[\x1b\\%&]")
-_JOINED: Final = (b"_0", b"_+", b"_(", b"0_", b"-0", b"-+", b"-(", b"++", b"+(")
+_JOINED: Final = (b"_(", b"-(")
+_PLUS: Final = b"+"
+_JOINED_PLUS: Final = (b"_+", b"-+", b"++", b"+(")
+_LINE: Final = ord("_")
+_DASH: Final = ord("-")
 #: An accent or underline behind its letter (Unicode's form D), and what has no width: marks of
 #: direction, joiners, the soft hyphen.
 _APART: Final = (
@@ -149,24 +152,29 @@ class Reading:
 def read_through(source: Source) -> Reading | None:
     """Return the text with its escapes read, or None when there are none."""
     text = source.text
-    if text.isascii() and not _may_hold_escapes(source):
+    plain = text.isascii()
+    mail = "=" in text and _is_mail(source)
+    signs = _signs(source) if plain else None
+    if plain and not mail and signs is not None and not signs:
         return None
     alike = apart = False
     if "+" in text and "&" in text and _FORM_BLANK.search(text):
         text = _FORM_VALUE.sub(_without_plus, text)
         alike = True
-    if not text.isascii():
+    if not plain:
         alike = _ANY_ALIKE.search(text) is not None
         text = text.translate(_ALIKE) if alike else text
         apart = _ANY_APART.search(text) is not None
-    escape = _escape(apart, "=" in text and _IS_MAIL.search(text) is not None)
+    escape = _escape(apart, mail)
     parts: list[str] = []
     ends: list[int] = []
     shifts: list[int] = []
     shown: list[bool] = []
     at = length = 0
     opened = -1
-    for found in _escapes(source, text) if escape is _ESCAPE else escape.finditer(text):
+    if text is not source.text:
+        signs = None
+    for found in _escapes(text, signs) if escape is _ESCAPE else escape.finditer(text):
         if found.lastgroup == "open":
             opened = found.end()
         elif found.lastgroup == "close":
@@ -189,20 +197,53 @@ def read_through(source: Source) -> Reading | None:
     return Reading("".join(parts), tuple(ends), tuple(shifts), tuple(shown))
 
 
-def _may_hold_escapes(source: Source) -> bool:
-    """Whether an escape can be in a text of ASCII, whose shape tells fast."""
-    return source.may_hold(*_LEADS, *_JOINED) or (
-        "=" in source.text and _IS_MAIL.search(source.text) is not None
-    )
+def _is_mail(source: Source) -> bool:
+    if source.text.isascii():
+        return "quoted-printable" in source.folded
+    return _IS_MAIL.search(source.text) is not None
 
 
-def _escapes(source: Source, text: str) -> Iterator[re.Match[str]]:
-    """Yield what `_ESCAPE` finds: its many branches are tried only where one can begin. `text` is
-    that of `source`, some of its characters read as others."""
+def _signs(source: Source) -> list[int] | None:
+    """Return all places where an escape may begin, and others, in order; None where a search of
+    the whole text would be faster."""
+    shape, digits = source.shape, source.digits
+    if not shape or digits is None:
+        return None
+    places: list[int] = []
+    for sign in _LEADS:
+        at = shape.find(sign)
+        while at >= 0:
+            places.append(at)
+            at = shape.find(sign, at + 1)
+    for pair in (*_JOINED, *_JOINED_PLUS) if _PLUS in shape else _JOINED:
+        at = shape.find(pair)
+        while at >= 0:
+            _add_run(places, shape, at)
+            at = shape.find(pair, at + 1)
+    for digit in digits:
+        if digit and shape[digit - 1] in (_LINE, _DASH):
+            _add_run(places, shape, digit - 1)
+        if shape[digit + 1 : digit + 2] == b"_":
+            places.append(digit + 1)
+    places.sort()
+    return places
+
+
+def _add_run(places: list[int], shape: bytes, at: int) -> None:
+    """Add a place, and those of the two underscores before it."""
+    places.append(at)
+    for before in (at - 1, at - 2):
+        if before < 0 or shape[before] != _LINE:
+            return
+        places.append(before)
+
+
+def _escapes(text: str, signs: list[int] | None) -> Iterator[re.Match[str]]:
+    """Yield what `_ESCAPE` finds: its many branches are tried only where one can begin, which is at
+    `signs` if they are known."""
     at = 0
-    sure = text is source.text and not source.may_hold(*_JOINED)
-    for sign in (_LEAD if sure else _SIGN).finditer(text):
-        if sign.start() >= at and (found := _ESCAPE.match(text, sign.start())) is not None:
+    for sign in (found.start() for found in _SIGN.finditer(text)) if signs is None else signs:
+        if sign >= at and (found := _ESCAPE.match(text, sign)) is not None:
             at = found.end()
             yield found
 

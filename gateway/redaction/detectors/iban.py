@@ -65,7 +65,7 @@ class IbanRule(Rule):
             return
         text = source.text
         judged: dict[str, bool] = {}
-        for start in _START.finditer(text):
+        for start in source.at_digits(_START):
             first = start.start() - (2 if text[start.start() - 1] != " " else 3)
             country = text[first : first + 2].upper()
             size = _LENGTHS.get(country)

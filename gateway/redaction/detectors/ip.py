@@ -106,7 +106,7 @@ class IpRule(Rule):
         text = source.text
         judged: dict[str, bool] = {}
         versions: dict[tuple[str, str], bool] = {}
-        for match in _V4.finditer(text):
+        for match in source.at_digits(_V4):
             written = match.group()
             if written not in judged:
                 judged[written] = self.points_at_someone(written)

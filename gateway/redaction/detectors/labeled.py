@@ -169,7 +169,7 @@ class LabeledRule(Rule):
                 yield Span(start, end, value.kind, value.score, value.rule)
         if "\n" not in text and "values" not in source.folded:
             return
-        for value, start, end in columns(text, labels):
+        for value, start, end in columns(source, labels):
             match = value.form.match(text, start, end)
             if match is None or match.end() != end or not value.is_valid(match.group()):
                 continue

@@ -113,6 +113,8 @@ class Labels:
             )
             for name in names
         ]
+        #: Whether another name may begin within one that turned out to be none.
+        self._joined = [not name.isalnum() for name in names]
         self._search = AhoCorasick(
             names, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
         )
@@ -120,16 +122,20 @@ class Labels:
     def find(self, source: Source) -> Iterator[Label]:
         """Yield the names in the text, from left to right."""
         text, folded = source.text, source.folded
-        tagged = "</" in text
+        tagged: bool | None = None
         for index, start, end in self._search.find_matches_as_indexes(folded):
-            if _is_whole(text, folded, start, end):
-                if tagged and _ends_element(text, start):
-                    continue
-                label = self._label(text, index, start, end)
-                if label is not None:
-                    yield label
-            elif not self.names[index].isalnum():
-                yield from self._within(text, folded, start, end)
+            # Most are parts of other words, as the character before tells.
+            if (start and _goes_on(text, start)) or not _is_whole(text, folded, start, end):
+                if self._joined[index]:
+                    yield from self._within(text, folded, start, end)
+                continue
+            if tagged is None:
+                tagged = "</" in text
+            if tagged and _ends_element(text, start):
+                continue
+            label = self._label(text, index, start, end)
+            if label is not None:
+                yield label
 
     def _label(self, text: str, index: int, start: int, end: int) -> Label | None:
         values, quiet = self._known[index]
@@ -173,16 +179,20 @@ def _joined(name: str) -> set[str]:
 
 def _is_whole(text: str, folded: str, start: int, end: int) -> bool:
     """A word of its own, however it is joined to others: `user_pesel`, `peselNo`, `userPesel`."""
-    if start:
-        before = text[start - 1]
-        if before.isalpha() and not (text[start].isupper() and before.islower()):
-            return False
+    if start and _goes_on(text, start):
+        return False
     following = text[end : end + 1]
     if not following.isalpha() or not text[end - 1].isalnum():
         return True
     if following.isupper() and text[end - 1].islower():
         return True
     return _TAIL.match(folded, end) is not None
+
+
+def _goes_on(text: str, start: int) -> bool:
+    """Whether what begins there is part of a word that began before."""
+    before = text[start - 1]
+    return before.isalpha() and not (text[start].isupper() and before.islower())
 
 
 def _is_loud(text: str, start: int, end: int) -> bool:
@@ -319,11 +329,14 @@ _PARAMETERS: Final = re.compile(r"[\"'\])],?[\s>]{0,8}(?:\[|\(|argvalues=\[)[\s>
 _OPENINGS: Final = re.compile(r"[\[(][\s>]{0,12}\(")
 
 
-def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
+def columns(source: Source, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
     """Yield what stands below the head of each column that has a name of `labels`."""
+    if not labels:
+        return
+    text = source.text
     done = 0
     index = 0
-    lists = _lists(text) if labels else []
+    lists = _lists(source)
     while index < len(labels):
         label = labels[index]
         if label.start < done:  # a row of a table that was read
@@ -354,16 +367,24 @@ def columns(text: str, labels: list[Label]) -> Iterator[tuple[Value, int, int]]:
                         yield value, *row[column]
 
 
-def _lists(text: str) -> list[int]:
+def _lists(source: Source) -> list[int]:
     """Where lists of values follow the names of their columns, in order."""
-    lower = text.lower()
-    # Each for itself: together they are twice as slow.
-    forms = (
-        _VALUES if "value" in lower else None,
-        _COPIED if "stdin" in lower else None,
-        _PARAMETERS if _OPENINGS.search(text) else None,
-    )
-    return sorted(found.start() for form in forms if form for found in form.finditer(text))
+    known: list[int] | None = source.noted.get(_LISTS)
+    if known is None:
+        text, folded = source.text, source.folded
+        # Each for itself: together they are twice as slow.
+        forms = (
+            _VALUES if "value" in folded else None,
+            _COPIED if "stdin" in folded else None,
+            _PARAMETERS if source.opens_twice and _OPENINGS.search(text) else None,
+        )
+        known = sorted(found.start() for form in forms if form for found in form.finditer(text))
+        source.noted[_LISTS] = known
+    return known
+
+
+#: Under which a text's lists are noted: several kinds of names ask for them.
+_LISTS: Final = "lists"
 
 
 def _may_be_head(text: str, start: int, end: int) -> bool:

@@ -286,6 +286,12 @@ _CUE_NAMES: Final = tuple(_CUES)
 _CUE_SEARCH: Final = AhoCorasick(
     _CUE_NAMES, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
 )
+#: Those behind which a signature may stand.
+_CLOSING_CUES: Final = frozenset(
+    number
+    for number, name in enumerate(_CUE_NAMES)
+    if _CUES[name] is _Cue.CLOSING or name in _CLOSINGS
+)
 _AFTER_GREETING: Final = re.compile(r"[ ]?(?:[,!:;–—-]|\.(?!\w)|\r?\n|\Z)")
 _AFTER_CLOSING: Final = re.compile(r"[,.!]?[ \t]*(?:\r?\n[ \t>]*){1,3}|,[ ]")
 _AFTER_SIGNATURE: Final = re.compile(r"[ \t]*(?:[,|(]|\r?\n|\Z)")
@@ -312,6 +318,10 @@ _END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\)(?:\s|\Z)|\s[
 
 #: Behind the head of a column.
 _HEAD_END: Final = re.compile(r"[\w ]{0,16}[\"'`]?[ ]{0,3}(?:[,;|\t)\r\n]|\Z)")
+_HEAD_SIGNS: Final = frozenset(("", *",;|\t)\r\n"))
+_HEAD_MORE: Final = frozenset("_ \"'`")
+#: A blank, the name of an attribute and its sign.
+_ATTRIBUTE_MOST: Final = 1 + 24 + 2
 _AFTER_FIELD: Final = frozenset(" \t\r\n:=\"'`*|<>\\().")
 
 
@@ -525,7 +535,7 @@ def _fields(source: Source) -> Iterator[Span]:
     labels: list[Label] = []
     nobody: set[tuple[int, str]] = set()  # where no name follows: lines repeat
     for number, label in enumerate(_FIELDS.find(source)):
-        if _HEAD_END.match(text, label.end) and (
+        if _ends_head(text, label.end) and (
             text[max(0, label.start - 5) : label.start].lower() != "into "  # the name of a table
         ):
             labels.append(label)
@@ -534,7 +544,7 @@ def _fields(source: Source) -> Iterator[Span]:
             or text[label.start - 1 : label.start] == "$"
         ):
             continue
-        if text[label.end : label.end + 1] not in _AFTER_FIELD:
+        if text[label.end : label.end + 1] not in _AFTER_FIELD or _is_no_glue(text, label.end):
             continue
         window = _field_window(text, label) if number > _FEW_FIELDS else None
         if window in nobody:
@@ -568,7 +578,33 @@ def _fields(source: Source) -> Iterator[Span]:
         if _PERSONAL.search(name) is None and _is_name(name, place, beside=beside):
             yield Span(*span, "NAME", 0.8, "field")
     if labels and ("\n" in text or "values" in source.folded):
-        yield from _columns(text, labels)
+        yield from _columns(source, labels)
+
+
+def _ends_head(text: str, end: int) -> bool:
+    """Whether the head of a column may end behind a name: most characters tell by themselves."""
+    sign = text[end : end + 1]
+    if sign in _HEAD_SIGNS:
+        return True
+    return (sign in _HEAD_MORE or sign.isalnum()) and _HEAD_END.match(text, end) is not None
+
+
+def _is_no_glue(text: str, end: int) -> bool:
+    """Whether the first characters behind a name tell that no value follows it. What stands there
+    is one of `_AFTER_FIELD`."""
+    sign = text[end : end + 1]
+    if sign == ")":
+        return not text.startswith(")=(", end)
+    if sign == ".":
+        return not text.startswith("...", end)
+    if sign == "(":
+        return text[end + 1 : end + 2] not in ('"', "'")
+    if sign == " " and text[end + 1 : end + 2].isalnum():  # a sentence, mostly
+        return (
+            not text.startswith((" in", " IN", " value="), end)
+            and text.find('="', end, end + _ATTRIBUTE_MOST) < 0
+        )
+    return False
 
 
 def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None:
@@ -588,8 +624,9 @@ def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None
     return (parts[0][0], parts[-1][1]) if _END_OF_VALUE.match(text, parts[-1][1]) else None
 
 
-def _columns(text: str, labels: list[Label]) -> Iterator[Span]:
-    for value, start, end in columns(text, labels):
+def _columns(source: Source, labels: list[Label]) -> Iterator[Span]:
+    text = source.text
+    for value, start, end in columns(source, labels):
         cell = text[start:end]
         if (
             (cell[:1].isupper() or (" " in cell and cell.islower()))
@@ -767,11 +804,11 @@ def _directory(source: Source) -> Iterator[Span]:
 def _cued(source: Source) -> Iterator[Span]:
     text = source.text
     for index, at, end in _CUE_SEARCH.find_matches_as_indexes(source.folded):
-        cue = _CUES[_CUE_NAMES[index]]
-        if cue is _Cue.CLOSING or _CUE_NAMES[index] in _CLOSINGS:
+        if index in _CLOSING_CUES:
             yield from _signature(text, at, end)
-        if text[end : end + 1] != " ":
+        if not text.startswith(" ", end):
             continue
+        cue = _CUES[_CUE_NAMES[index]]
         small = text[end + 1 : end + 2].islower() and _may_be_small(text, cue, at, end)
         if not (small or text[end + 1 : end + 2].isupper()) and (
             cue not in (_Cue.TITLE, _Cue.GREETING)

@@ -69,7 +69,7 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     heads = _Heads(source)
     labels = [label for label in _LABELS.find(source) if _in_head(source, label, heads)]
     judged: dict[tuple[str, str], bool] = {}  # cells repeat
-    for value, start, end in columns(text, labels):
+    for value, start, end in columns(source, labels):
         cell = text[start:end]
         known = (value.rule, cell)
         if known not in judged:

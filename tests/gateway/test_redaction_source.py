@@ -1,0 +1,74 @@
+"""The short cuts of a text under examination find what a search of all of it finds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.redaction.detectors import addresses, escapes, iban, ip, labels, people
+from gateway.redaction.detectors.base import Source
+
+#: What the shapes, the forms with digits and the escapes consist of, and some of what they do not.
+PIECES = (
+    "7", "42", "0049", "٣", "x", "name", "É", " ", "  ", "\n", "\r\n", "\t", "_", "__", "-", "+",
+    "(", ")", "[", ">", "\\", "\\n", "\\u0041", "%41", "%20", "&", "&amp;", "&#64;", "\x1b[1m", ".",
+    ",", ", ", "GB82 WEST", "DE44", "8.8.8.8", "12345 Athens", "SW1A 1AA", "=", '"', "'", ":", "/",
+    "in (", "value=", ' id="', "...", "(=", ")=(", "\u00a0",
+)  # fmt: skip
+texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=80)
+sparse = st.lists(texts, max_size=4).map(("words and words, " * 4).join)
+SHAPES = (b"xx00", b"xx 00", b"00 ", b" 00000", b", 0", b" 0xx", b"x0000x", b"x00x00", b"_(", b"%")
+
+
+@given(texts | sparse)
+def test_a_shape_is_there_when_it_is_in_the_text(text: str) -> None:
+    source = Source(text)
+    shape = source.shape
+    for piece in SHAPES:
+        assert source.may_hold(piece) is (not shape or piece in shape)
+    assert shape or not text.isascii() or not text
+
+
+@given(texts | sparse)
+def test_digits_with_signs_between_are_counted_as_in_the_whole_text(text: str) -> None:
+    for least in (1, 2, 5, 9):
+        source = Source(text)
+        joined = re.sub(rb"[^x0]", b"", source.shape)
+        assert source.may_hold_digits(least) is (not source.shape or b"0" * least in joined)
+
+
+@given(texts | sparse)
+@pytest.mark.parametrize("pattern", [addresses._PLACE_HINT, ip._V4, iban._START])
+def test_forms_that_begin_with_a_digit_are_found_from_digit_to_digit(
+    pattern: re.Pattern[str], text: str
+) -> None:
+    found = [match.span() for match in Source(text).at_digits(pattern)]
+    assert found == [match.span() for match in pattern.finditer(text)]
+
+
+@given(texts | sparse)
+def test_escapes_are_found_where_one_may_begin(text: str) -> None:
+    signs = escapes._signs(Source(text))
+    if signs is not None and text.isascii():
+        found = [match.span() for match in escapes._escapes(text, signs)]
+        assert found == [match.span() for match in escapes._ESCAPE.finditer(text)]
+
+
+@given(texts)
+def test_brackets_that_open_twice_are_not_overlooked(text: str) -> None:
+    assert Source(text).opens_twice or labels._OPENINGS.search(text) is None
+
+
+@given(st.sampled_from(sorted(people._AFTER_FIELD)), texts)
+def test_a_name_without_glue_is_told_by_its_first_characters(sign: str, text: str) -> None:
+    if people._is_no_glue(f"name{sign}{text}", 4):
+        assert people._GLUE.match(f"name{sign}{text}", 4) is None
+
+
+@given(texts)
+def test_the_end_of_a_columns_head_is_told_by_its_first_character(text: str) -> None:
+    told = people._ends_head(f"name{text}", 4)
+    assert told is (people._HEAD_END.match(f"name{text}", 4) is not None)
