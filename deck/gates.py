@@ -1,20 +1,35 @@
 """Gates: what a person approves, and that nothing else is then done.
 
-Owns the digest of an approval. Invariant: a decision names a gate by id, is made once, by an
-operator, and holds only for the very text and brief that were there when the gate opened
-(contracts/deck.md section 2.4); a changed brief voids the gate. Called by `deck.session`.
+Owns the digest of an approval, and what each kind of gate is called. Invariant: a decision names
+a gate by id, is made once, and holds only for the very text and brief that were there when the
+gate opened (contracts/deck.md section 2.4). Called by `deck.gatekeeper`, by whoever opens gates,
+and by faces for the words.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import stat
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from deck.board import Decision, Gate
+from deck.board import Decision, Gate, GateKind
 from deck.texts import TextStore
 
 #: Briefs are read whole to commit to them; larger ones are not for reading by a person.
 MAX_BRIEF_BYTES: Final = 16 << 20
+
+#: What a person decides, in words.
+KIND_WORDS: Final[Mapping[GateKind, str]] = MappingProxyType(
+    {
+        GateKind.ENTRY: "task",
+        GateKind.ROSTER: "new role",
+        GateKind.JUDGE: "result that no judge accepted",
+        GateKind.OWNERSHIP: "result that changed files of another role",
+        GateKind.MERGE: "merge",
+    }
+)
 
 
 class BriefUnreadable(Exception):
@@ -24,20 +39,34 @@ class BriefUnreadable(Exception):
 def digest(texts: TextStore, text: str, brief: str) -> str:
     """Return the commitment to a task's text and its brief's present content. Blocks.
 
-    The parts are framed by length, so text cannot move from one to the other. Raises
-    BriefUnreadable.
+    Raises BriefUnreadable.
     """
-    body = b""
-    if brief:
-        try:
-            with Path(brief).open("rb") as file:
-                body = file.read(MAX_BRIEF_BYTES + 1)
-        except OSError as error:
-            raise BriefUnreadable(f"{brief} cannot be read: {error.strerror}") from error
-        if len(body) > MAX_BRIEF_BYTES:
-            raise BriefUnreadable(f"{brief} is larger than {MAX_BRIEF_BYTES >> 20} MiB")
+    return digest_of(texts, text, brief, read_brief(brief) if brief else b"")
+
+
+def digest_of(texts: TextStore, text: str, brief: str, body: bytes) -> str:
+    """Return the commitment to a task's text, the path of its brief and these bytes of it.
+
+    The parts are framed by length, so text cannot move from one to the other.
+    """
     parts = (text.encode("utf-8", "replace"), brief.encode("utf-8", "replace"), body)
     return texts.commit(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
+
+
+def read_brief(path: str) -> bytes:
+    """Return the bytes of a brief. Blocks on the disk only: what is no file, a pipe that nobody
+    writes to, is not waited for. Raises BriefUnreadable."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BriefUnreadable(f"{path} is no regular file any more")
+            body = file.read(MAX_BRIEF_BYTES + 1)
+    except OSError as error:
+        raise BriefUnreadable(f"{path} cannot be read: {error.strerror}") from error
+    if len(body) > MAX_BRIEF_BYTES:
+        raise BriefUnreadable(f"{path} is larger than {MAX_BRIEF_BYTES >> 20} MiB")
+    return body
 
 
 def still_valid(gate: Gate, present: str) -> Decision:
