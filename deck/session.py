@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from deck import briefs, callers, processes, view
+from deck import briefs, callers, processes, showing, view
 from deck.board import Entry, GateKind, Op, ReportState, State, Task, TaskState
 from deck.briefing import Briefing
 from deck.budgets import Budgets
@@ -58,7 +58,22 @@ USAGE_SECONDS: Final = 30.0
 STOP_GRACE_SECONDS: Final = 5.0
 CARE_EVERY_TICKS: Final = 5
 
-_STARTS_WORK: Final = frozenset({Verb.DELEGATE, Verb.APPROVE, Verb.AGAIN})
+_STARTS_WORK: Final = frozenset(
+    {
+        Verb.DELEGATE,
+        Verb.APPROVE,
+        Verb.AGAIN,
+        Verb.RELOAD,
+        Verb.ROSTER_ADD,
+        Verb.RESUME,
+        Verb.RESTART,
+        Verb.ANSWER,
+    }
+)
+#: They change a team that has to be there.
+_NEEDS_A_TEAM: Final = frozenset(
+    {Verb.RELOAD, Verb.ROSTER_ADD, Verb.RESTART, Verb.ANSWER, Verb.ENFORCE}
+)
 
 Handler = Callable[[Command, Caller], Awaitable[bytes]]
 
@@ -383,6 +398,8 @@ class Session:
                 return await self._deny(command, caller, objection)
             if self.phase == "stopping" and command.verb in _STARTS_WORK:
                 return error("The session is stopping; nothing is handed out any more.")
+            if self.phase == "starting" and command.verb in _NEEDS_A_TEAM:
+                return error("The session is still starting; try again in a moment.")
             handler = self._handler(command.verb)
             if handler is None:
                 return error(f"{command.verb} is not supported yet; restart the session instead.")
@@ -399,6 +416,7 @@ class Session:
             Verb.PING: self._ping,
             Verb.STATUS: self._status,
             Verb.GATES: self._gates,
+            Verb.SHOW: self._show,
             Verb.DELEGATE: work.delegate,
             Verb.WORK_DONE: work.work_done,
             Verb.APPROVE: parts.gatekeeper.decide,
@@ -458,6 +476,9 @@ class Session:
     async def _gates(self, command: Command, caller: Caller) -> bytes:
         return ok(gates=view.gates(self._desk))
 
+    async def _show(self, command: Command, caller: Caller) -> bytes:
+        return await showing.show(self._desk, self._open_parts.gatekeeper, command, caller)
+
     async def _note(self, command: Command, caller: Caller) -> bytes:
         """Put on record what the command line is about to do, or has done."""
         entry = noted(command.task, command.id, command.reason, self._desk.now(), caller.name)
@@ -496,7 +517,7 @@ class Session:
                 if desk.gateway.reap():
                     desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
                 self._open_parts.stamping.tick()
-            for task in list(overdue(desk.state, self._config.role, desk.now())):
+            for task in list(overdue(desk.state, desk.config.role, desk.now())):
                 await self._time_out(task)
             await self._open_parts.gatekeeper.tick()
             if self._ticks % CARE_EVERY_TICKS == 0:
@@ -546,7 +567,7 @@ class Session:
         desk.events.write(
             "WARN", "delegate timeout", id=task.id, to=task.role, after=limit, action=action
         )
-        desk.hook("on_timeout", self._config.ui.on_timeout, task.role, desk.label(task))
+        desk.hook("on_timeout", desk.config.ui.on_timeout, task.role, desk.label(task))
         desk.notify(f"{task.id} for {task.role} has had no report for {limit}.")
         if action is TimeoutAction.RESTART:
             desk.job(seat.end_for_timeout(STOP_GRACE_SECONDS))
@@ -562,7 +583,7 @@ class Session:
         if status.state is PaneState.BLOCKED:
             question = one_line(status.question)
             desk.events.write("WARN", "waiting for input", role=seat.name, question=question)
-            desk.hook("on_input", self._config.ui.on_input, seat.name, "")
+            desk.hook("on_input", desk.config.ui.on_input, seat.name, "")
         elif status.state is PaneState.WORKING and status.source.is_fact:
             for task in list(desk.state.in_flight(seat.name)):
                 if task.state is TaskState.SUBMITTED:
@@ -594,12 +615,13 @@ class _Parts:
         review = Review(desk, keeper, merging)
         work = Work(desk, snapshots, metering, keeper, review, merging)
         keeper.serve(GateKind.ENTRY, work.rules())
-        operating = Operating(desk)
+        stamping = Stamping(desk)
+        operating = Operating(desk, metering, stamping)
         return cls(
             desk=desk,
             snapshots=snapshots,
             metering=metering,
-            stamping=Stamping(desk),
+            stamping=stamping,
             gatekeeper=keeper,
             merging=merging,
             review=review,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from deck.approvals import progress
 from deck.board import IN_FLIGHT, Gate, Task, TaskState
 from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
+from deck.gates import KIND_WORDS
 from deck.metering import Metering
 from deck.pane.status import PaneState
 from deck.protocol import one_line
@@ -29,7 +31,7 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
         "phase": phase,
         "finished": state.finished,
         "roles": [_role(desk, seat) for seat in desk.seats.values()],
-        "tasks": [_task(desk, task) for task in state.rows()],
+        "tasks": [task_row(desk, task) for task in state.rows()],
         "reports": _reports(desk),
         "gates": gates(desk),
         "gateway": {
@@ -40,17 +42,18 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
             "url": gateway.url,
             "fail_closed": gateway.fail_closed,
         },
-        "usage": [metering.row(role) for role in desk.seats],
+        "usage": [_usage(desk, metering, seat) for seat in desk.seats.values()],
         "journal": {"records": desk.journal.size, "failure": desk.journal.failure},
     }
 
 
 def gates(desk: Desk) -> list[dict[str, Any]]:
     """Return every gate of the run, oldest first."""
-    return [_gate(desk, gate) for gate in desk.state.gates.values()]
+    return [gate_row(desk, gate) for gate in desk.state.gates.values()]
 
 
-def _gate(desk: Desk, gate: Gate) -> dict[str, Any]:
+def gate_row(desk: Desk, gate: Gate) -> dict[str, Any]:
+    """Return one gate."""
     task = desk.state.tasks.get(gate.task)
     return {
         "id": gate.id,
@@ -70,7 +73,18 @@ def _gate(desk: Desk, gate: Gate) -> dict[str, Any]:
         "until": gate.until,
         "needed": gate.needed,
         "approvals": [given.approver for given in gate.approvals],
+        "what": KIND_WORDS[gate.kind],
+        "progress": progress(gate),
+        "changed": desk.changed_gates.get(gate.id, ""),
     }
+
+
+def _usage(desk: Desk, metering: Metering, seat: Seat) -> dict[str, Any]:
+    row = metering.row(seat.name)
+    if seat.role.budget is not None:
+        row["budget_usd"] = float(seat.role.budget)
+        row["exceeded"] = seat.name in desk.state.exceeded
+    return row
 
 
 def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
@@ -90,7 +104,8 @@ def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
     }
 
 
-def _task(desk: Desk, task: Task) -> dict[str, Any]:
+def task_row(desk: Desk, task: Task) -> dict[str, Any]:
+    """Return one task."""
     row: dict[str, Any] = {
         "id": task.id,
         "role": task.role,
