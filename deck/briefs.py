@@ -124,12 +124,12 @@ def ownership(owners: Owners, reader: str) -> str:
             "Do not change these files; each belongs to the role behind it. What has to change in\n"
             "one of them goes into your report:\n" + "\n".join(others)
         )
-    return _join("## File ownership", *parts)
+    return join_sections("## File ownership", *parts)
 
 
 def worker_brief(role: Role, owners: Owners | None = None) -> str:
     """Return the text of a worker's boot brief."""
-    return _join(
+    return join_sections(
         role.prompt_template,
         ownership(owners or {}, role.name),
         "## Protocol\n"
@@ -152,7 +152,7 @@ def task_file(role: Role, assignment: Assignment, owners: Owners | None = None) 
         body.append(assignment.text)
     if assignment.handoff:
         body += ["", f"What was learned in your earlier tasks: read {assignment.handoff} first."]
-    return _join(
+    return join_sections(
         role.prompt_template,
         ownership(owners or {}, role.name),
         "## Task\n" + "\n".join(body),
@@ -169,7 +169,7 @@ def orchestrator_context(
     """Return the text of the start role's context, in the order of contracts/deck.md 1.5."""
     told = standing or Standing()
     agents = "\n".join(_agent_bullet(worker) for worker in workers) or "- none yet"
-    return _join(
+    return join_sections(
         role.prompt_template,
         ownership(told.owners, role.name),
         "## Available agents\n" + agents,
@@ -267,5 +267,6 @@ def _agent_bullet(role: Role) -> str:
     return f"- {role.name}: {first or 'no description'}{marked}"
 
 
-def _join(*sections: str) -> str:
+def join_sections(*sections: str) -> str:
+    """Return a file made of sections, a blank line between them; empty ones are left out."""
     return "\n\n".join(section.strip("\n") for section in sections if section.strip()) + "\n"
