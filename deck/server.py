@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from deck.callers import Peer, peer_of
 from deck.protocol import EXCHANGE_SECONDS, Command, Framer, ProtocolError, error, parse
@@ -24,10 +24,19 @@ from deck.sessions import bind
 Dispatch = Callable[[Command, Peer], Awaitable[bytes]]
 
 READ_BYTES: Final = 65536
+#: Callers that have connected and not been seen yet; what is beyond is told to come again.
+BACKLOG: Final = 512
+#: Callers that have not sent a whole command yet. Past it the oldest of them is sent away, so that
+#: nobody can take all descriptors, or 1 MiB of memory for each, by saying nothing.
+MAX_UNHEARD: Final = 128
 #: After the ack, a pause this long means that the peer has sent all it had.
 REST_SECONDS: Final = 0.02
 #: struct ucred: pid, uid, gid.
 _UCRED: Final = struct.Struct("3i")
+
+
+class _Crowded(Exception):
+    """Somebody who has said nothing yet makes room."""
 
 
 class ControlServer:
@@ -39,12 +48,14 @@ class ControlServer:
         self._server: asyncio.Server | None = None
         self._inode = 0
         self._work: set[asyncio.Task[bytes]] = set()
+        #: Exchanges whose command has not arrived, oldest first; True once it is sent away.
+        self._unheard: dict[asyncio.Task[Any], bool] = {}
 
     async def start(self) -> None:
         """Bind and listen. Raises SessionError."""
         listener = bind(self._path)
         self._inode = self._path.stat().st_ino
-        self._server = await asyncio.start_unix_server(self._serve, sock=listener)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, backlog=BACKLOG)
 
     async def restore(self) -> bool:
         """Listen anew if the socket's file has been removed; True when it had been.
@@ -82,6 +93,8 @@ class ControlServer:
                     await writer.drain()
         except TimeoutError:
             writer.write(error("The exchange took longer than 5 s and was broken off."))
+        except _Crowded:
+            writer.write(error("Too many callers are connected and say nothing; try again."))
         except (ConnectionError, OSError):
             return
         finally:
@@ -92,7 +105,7 @@ class ControlServer:
         if isinstance(peer, str):
             return error(peer)
         try:
-            raw = await _read_command(reader)
+            raw = await self._hear(reader)
             if not raw:
                 return b""
             command = parse(raw)
@@ -105,6 +118,25 @@ class ControlServer:
         self._work.add(work)
         work.add_done_callback(self._work.discard)
         return await asyncio.shield(work)
+
+    async def _hear(self, reader: asyncio.StreamReader) -> bytes:
+        """Return the bytes of one command. Raises _Crowded for the one that has to make room."""
+        mine = asyncio.current_task()
+        assert mine is not None
+        self._unheard[mine] = False
+        staying = [task for task, sent_away in self._unheard.items() if not sent_away]
+        if len(staying) > MAX_UNHEARD:
+            self._unheard[staying[0]] = True
+            staying[0].cancel()
+        try:
+            return await _read_command(reader)
+        except asyncio.CancelledError:
+            if not self._unheard[mine]:
+                raise
+            mine.uncancel()
+            raise _Crowded from None
+        finally:
+            del self._unheard[mine]
 
     async def _answer(self, command: Command, peer: Peer) -> bytes:
         try:

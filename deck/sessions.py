@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,8 @@ from shared.paths import UnsafeDirectory, runtime_dir, session_id
 SOCKET_ENV: Final = "CHORAGOS_SOCK"
 #: Linux allows 108 bytes with the final NUL, macOS 104.
 MAX_SOCKET_PATH: Final = 103
+#: Between two tries to connect where too many wait already.
+CROWD_PAUSE_SECONDS: Final = 0.02
 #: Acks carry at most a board; more is not one of ours.
 MAX_ACK_BYTES: Final = 16 * MAX_COMMAND_BYTES
 
@@ -108,7 +111,7 @@ def exchange(path: Path, command: Command, seconds: float = EXCHANGE_SECONDS) ->
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(seconds)
         try:
-            connection.connect(os.fspath(path))
+            _connect(connection, path, seconds)
         except (FileNotFoundError, ConnectionRefusedError):
             raise NoSession(
                 "no session for this directory; start one with `choragos serve --detach`, or run "
@@ -124,6 +127,20 @@ def exchange(path: Path, command: Command, seconds: float = EXCHANGE_SECONDS) ->
                 f"the session at {path} did not answer within {seconds:g} s "
                 f"({error.strerror or type(error).__name__})"
             ) from None
+
+
+def _connect(connection: socket.socket, path: Path, seconds: float) -> None:
+    """Connect; where too many others wait to be seen, Linux refuses at once: ask again until then.
+    Raises OSError."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            connection.connect(os.fspath(path))
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(CROWD_PAUSE_SECONDS)
 
 
 def is_alive(path: Path, seconds: float = 1.0) -> bool:
