@@ -258,15 +258,15 @@ async def exchange(path: Path, case: Case) -> bytes:
 async def beside_the_slow(path: Path) -> float:
     """How long the slowest of the honest took, in seconds, beside hundreds of the slow."""
     slow = [await connect(path) for _ in range(300)]
-    dribble = asyncio.ensure_future(_dribble([writer for _, writer in slow[::2]]))
     slowest = 0.0
-    for _ in range(60):
-        begun = time.monotonic()
-        ack = await exchange(path, Case("ping", b'{"cmd":"ping"}'))
-        slowest = max(slowest, time.monotonic() - begun)
-        assert json.loads(ack)["status"] == "ok"
-    dribble.cancel()
-    await asyncio.wait([dribble])
+    async with asyncio.TaskGroup() as group:
+        dribble = group.create_task(_dribble([writer for _, writer in slow[::2]]))
+        for _ in range(60):
+            begun = time.monotonic()
+            ack = await exchange(path, Case("ping", b'{"cmd":"ping"}'))
+            slowest = max(slowest, time.monotonic() - begun)
+            assert json.loads(ack)["status"] == "ok"
+        dribble.cancel()
     for _, writer in slow:
         writer.close()
     return slowest
