@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from deck.config import Role
+if TYPE_CHECKING:
+    from deck.config import Role
 
 STATE_DIR: Final = ".choragos"
 ORCHESTRATOR_FILE: Final = "orchestrator-context.md"
