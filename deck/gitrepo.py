@@ -6,7 +6,8 @@ user's own index, HEAD, branches and stash are never written. Paths are relative
 level of the repository, read with NUL separators, and carried as Python file names, so any name
 git can hold survives. Anything inside a `.choragos` directory, at any depth, is left out. No
 program of a repository inside the repository is run, nothing is fetched; the user's own filters
-run as git runs them, and end with the time limit. Blocking; checkpoints and rollback call it.
+run as git runs them, and end with the time limit. Only a commit in a role's worktree is made with
+the user's hooks. Blocking; checkpoints, rollback and worktrees call it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,12 @@ GITLINK_MODE: Final = "160000"
 #: A filter program that hangs must not hold a delivery for ever; 50,000 new files take 10 s.
 TIMEOUT_SECONDS: Final = 120
 
+#: A hook may run a test suite; one that hangs must not hold a role's work for ever.
+HOOK_SECONDS: Final = 300
+_NO_HOOKS: Final = ("-c", "core.hooksPath=/dev/null")
 _QUIET: Final = tuple(
     part
     for setting in (
-        "core.hooksPath=/dev/null",
         "core.fsmonitor=false",
         "core.untrackedCache=false",
         "core.splitIndex=false",
@@ -41,6 +44,10 @@ _QUIET: Final = tuple(
         "i18n.commitEncoding=UTF-8",
         "advice.addEmbeddedRepo=false",
         "gc.auto=0",
+        # Submodules keep their own checkouts, conflicts their own resolution, merges no stash.
+        "submodule.recurse=false",
+        "rerere.enabled=false",
+        "merge.autoStash=false",
     )
     for part in ("-c", setting)
 )
@@ -55,7 +62,8 @@ _IDENTITY: Final = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "choragos"), ("EMAIL", "choragos@localhost"))
 }
-_EVERYTHING_OF_THE_USER: Final = (
+#: Pathspecs, from the top level: everything but what lies in a `.choragos`.
+USERS_FILES: Final = (
     ".",
     ":(exclude,glob)**/.choragos",
     ":(exclude,glob)**/.choragos/**",
@@ -69,6 +77,27 @@ _EMPTY_NESTED_REPO: Final = re.compile(rb"error: '.*' does not have a commit che
 
 class GitError(Exception):
     """Git cannot do what was asked; the message is the sentence the user reads."""
+
+
+Enclose = Callable[[Sequence[str], Mapping[str, str]], tuple[list[str], dict[str, str]]]
+
+
+def _as_it_is(
+    command: Sequence[str], environ: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    return list(command), dict(environ)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """How the user's hooks run: with which variables, behind which wall, and for how long at most.
+
+    A hook may be a file that an agent can write, so it gets no more than the agent itself has.
+    """
+
+    environ: Mapping[str, str]
+    enclose: Enclose = _as_it_is
+    seconds: float = HOOK_SECONDS
 
 
 class GitMissing(GitError):
@@ -122,9 +151,11 @@ class GitRepo:
         self.top = Path(os.fsdecode(found.removesuffix(b"\n")))
         index = self.run("rev-parse", "--git-path", "index").removesuffix(b"\n")
         self._index = self.top / os.fsdecode(index)
-        own = self.run("rev-parse", "--git-path", "choragos").removesuffix(b"\n")
         #: A place for the deck's own files in the git directory of this working tree.
-        self.private = self.top / os.fsdecode(own)
+        self.private = self.git_path("choragos")
+        #: The git directory that all working trees of the repository share.
+        common = self.run("rev-parse", "--git-common-dir").removesuffix(b"\n")
+        self.common = self.top / os.fsdecode(common)
 
     def run(
         self,
@@ -138,6 +169,33 @@ class GitRepo:
         if result.returncode != 0:
             raise GitError(_sentence(arguments[0], result.stderr))
         return result.stdout
+
+    def attempt(
+        self, *arguments: str, stdin: bytes = b"", hooks: Hooks | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run git at the top level and return how it ended, for calls whose failure says something.
+
+        Raises GitError only when git cannot be run to its end.
+        """
+        if hooks is None:
+            return self._start(arguments, stdin=stdin)
+        kept = {name: value for name, value in hooks.environ.items() if _is_kept(name)}
+        # No editor and no terminal: what would ask, fails instead.
+        variables = kept | _IDENTITY | {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}
+        assert self._program is not None
+        plain = [self._program, "-C", str(self.top), *_QUIET, *arguments]
+        command, variables = hooks.enclose(plain, variables)
+        return self._execute(command, variables, stdin, arguments[0], hooks.seconds)
+
+    def git_path(self, name: str) -> Path:
+        """Return where git keeps `name` for this working tree. Raises GitError."""
+        found = self.run("rev-parse", "--git-path", name).removesuffix(b"\n")
+        return self.top / os.fsdecode(found)
+
+    def stage_everything(self) -> None:
+        """Put the workspace into this working tree's own index: of a role's worktree, which is the
+        deck's to commit. Raises GitError."""
+        self._add_everything(None)
 
     def head(self) -> str | None:
         """Return the commit HEAD points to, or None in a repository without a commit."""
@@ -260,11 +318,11 @@ class GitRepo:
     def _is_there(self, path: bytes) -> bool:
         return os.path.lexists(os.path.join(os.fsencode(self.top), path))
 
-    def _add_everything(self, index: Path) -> None:
+    def _add_everything(self, index: Path | None) -> None:
         sparse = self._start(("config", "--type=bool", "core.sparseCheckout")).stdout
         beyond = ("--sparse",) if sparse.strip() == b"true" else ()
         result = self._start(
-            ("add", "-A", "--ignore-errors", *beyond, "--", *_EVERYTHING_OF_THE_USER), index=index
+            ("add", "-A", "--ignore-errors", *beyond, "--", *USERS_FILES), index=index
         )
         if result.returncode == 0:
             return
@@ -289,7 +347,17 @@ class GitRepo:
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         assert self._program is not None
-        command = [self._program, *_QUIET, *arguments]
+        command = [self._program, *_NO_HOOKS, *_QUIET, *arguments]
+        return self._execute(command, variables, stdin, arguments[0], TIMEOUT_SECONDS)
+
+    def _execute(
+        self,
+        command: Sequence[str],
+        variables: Mapping[str, str],
+        stdin: bytes,
+        verb: str,
+        seconds: float,
+    ) -> subprocess.CompletedProcess[bytes]:
         try:
             # A group of its own, so that a filter ends with the git that started it.
             process = subprocess.Popen(
@@ -305,12 +373,12 @@ class GitRepo:
             raise GitError(f"git cannot run in {self.top}: {failure.strerror}.") from None
         with process:
             try:
-                out, err = process.communicate(stdin, timeout=TIMEOUT_SECONDS)
+                out, err = process.communicate(stdin, timeout=seconds)
             except subprocess.TimeoutExpired:
                 _end_group(process)
                 raise GitError(
-                    f"git {arguments[0]} did not finish within {TIMEOUT_SECONDS} seconds; look "
-                    "for a filter or a file system that hangs."
+                    f"git {verb} did not finish within {seconds:g} seconds; look for a hook, a "
+                    "filter or a file system that hangs."
                 ) from None
             except BaseException:
                 _end_group(process)
@@ -344,11 +412,7 @@ def _copy_with_time(source: Path, copy: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("GIT_") or _KEPT_VARIABLES.fullmatch(name)
-    }
+    kept = {name: value for name, value in os.environ.items() if _is_kept(name)}
     return kept | _IDENTITY | {
         "LC_ALL": "C",
         "GIT_OPTIONAL_LOCKS": "0",
@@ -357,6 +421,10 @@ def _environment() -> dict[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }  # fmt: skip
+
+
+def _is_kept(name: str) -> bool:
+    return not name.startswith("GIT_") or _KEPT_VARIABLES.fullmatch(name) is not None
 
 
 def _parse_raw(raw: bytes) -> Iterator[Difference]:
