@@ -40,6 +40,7 @@ FIELD_CHARS: Final[Mapping[str, int]] = MappingProxyType(
         "role_command": 4096,
         "role_args": 4096,
         "role_model": 256,
+        "keys": 16,
         "next_config": 4096,
         "approver": 64,
         "sig": 256,
@@ -47,6 +48,10 @@ FIELD_CHARS: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+#: The `id` of an `again` that offers every lost task.
+EVERY_LOST: Final = "all"
 
 
 class ProtocolError(Exception):
@@ -108,6 +113,8 @@ class Command:
     role_model: str = ""
     role_prompt: str = ""
     next_config: str = ""
+    #: Single keys that answer a menu.
+    keys: tuple[str, ...] = ()
     #: Who decides a gate, and their signature (base64) made at `signed_at` (microseconds UTC).
     approver: str = ""
     sig: str = ""
@@ -215,6 +222,7 @@ def parse(raw: bytes) -> Command:
         role_model=_text(fields, "role_model").strip(),
         role_prompt=_text(fields, "role_prompt"),
         next_config=_text(fields, "next_config"),
+        keys=_strings(fields, "keys", "keys"),
         approver=_text(fields, "approver").strip(),
         sig=_text(fields, "sig"),
         signed_at=_number(fields, "signed_at"),

@@ -1,18 +1,17 @@
-"""A seat: one role at work. Its pane, the lines on their way to it, its end and its restarts.
+"""A seat: one role at work. Its process, how it is started, started anew and ended.
 
-Owns delivery. Invariants: lines of one seat go out strictly in order, one at a time, each only
-into a pane at rest; a task is recorded as typed, durably, before its first byte is typed, so a
-crash can lose sight of a delivery but never repeat one; nothing is handed out while the gateway
-is not ready; a line that cannot go out stays queued and says why. Time drives it, not edges: a
-seat looks again until the line is out. `deck.session` makes the seats and decides about tasks.
+Owns the life of the process. Invariants: a seat has at most one process at a time, and what
+changes that happens one after the other; a process is ended with everything it started, with
+proof, before the next one runs; nothing that was in its hands is lost unseen: it is offered again
+or shown as lost. `deck.session` and `deck.reloading` make the seats; what is typed is
+`deck.delivery`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,72 +19,48 @@ from typing import Final
 
 from deck import briefs
 from deck.agents import adapter_for
-from deck.board import IN_FLIGHT, TASK_MOVES, Entry, Op, ReportState, Task, TaskState
-from deck.config import Role
+from deck.board import IN_FLIGHT, Entry, Op, ReportState, Task, TaskState
+from deck.config import Restart, Role
+from deck.delivery import Delivery, NoticeLine, ReportLine, TaskLine
 from deck.desk import Desk
 from deck.homes import equip
-from deck.journal import JournalFailed
 from deck.pane.hooks import HookFile
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import ExitStatus, PaneError
-from deck.pane.status import PaneState, Status
+from deck.pane.status import Status
 from deck.pane.terminal.engine import EngineKind
-from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step
 from deck.processes import child
 from deck.protocol import one_line
 from deck.roster import Credential, NotOnPath, Surroundings, command_line, environment, seating
 from deck.supervision import Exit, may_restart
 
-#: How often a waiting line is looked at again.
-LOOK_SECONDS: Final = 0.1
-#: A gateway that is down is asked again this often while a task waits for it.
-GATEWAY_LOOK_SECONDS: Final = 1.0
-#: A screen that merely moves is not believed to be work for longer than this.
-MOVING_PATIENCE_SECONDS: Final = 20.0
-#: Deliveries of one task before it is given up as lost.
-MAX_TRIES: Final = 3
 #: Pause before a restart: grows with each, so a broken agent cannot spin.
 RESTART_PAUSES: Final = (0.5, 2.0, 5.0)
 LAST_SCREEN_ROWS: Final = 40
 #: What an agent that has exited left behind gets this long to end.
 LEFTOVER_GRACE_SECONDS: Final = 0.5
+#: A process that is ended for the next one gets this long: whoever asked waits for at most 5 s.
+RENEW_GRACE_SECONDS: Final = 2.0
+#: What can go wrong when a role's process is started.
+START_ERRORS: Final = (PaneError, NotOnPath, OSError)
+_IN_ITS_HANDS: Final = IN_FLIGHT | {TaskState.TIMED_OUT}
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLine:
-    """A task on its way; `ready` resolves when record and task file are in place."""
+class Renewal:
+    """What ending a process and starting the next one meant for its tasks."""
 
-    id: str
-    ready: Awaitable[object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportLine:
-    """A report on its way to the start role; `ready` resolves when its record is durable."""
-
-    id: str
-    text: str
-    ready: Awaitable[object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeLine:
-    """A line from the deck itself."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class BootLine:
-    """The pointer to the role's brief; always first in a fresh pane."""
-
-
-Line = BootLine | TaskLine | ReportLine | NoticeLine
+    #: Queued again.
+    again: tuple[str, ...] = ()
+    #: Lost; a person decides about them.
+    lost: tuple[str, ...] = ()
+    #: Who was ended, and how.
+    proof: str = ""
 
 
 @dataclass(slots=True)
 class Seat:
-    """One role. `held` says why its next line waits."""
+    """One role."""
 
     role: Role
     desk: Desk
@@ -104,23 +79,33 @@ class Seat:
     place: Callable[[Role], Path | None] = lambda _: None
     credential: Credential = field(default_factory=Credential)
     pane: Pane | None = None
-    held: str = ""
     restarts: int = 0
+    #: Its process is being started anew, or will be after a pause.
     restarting: bool = False
     stopping: bool = False
-    _lines: deque[Line] = field(default_factory=deque)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Taken out of the team; the name stays, for reports that come late.
+    removed: bool = False
+    #: Its process was told the gateway's address.
+    routed: bool = False
+    delivery: Delivery = field(init=False)
+    _delivering: bool = False
     _timed_out: bool = False
+    #: One change of the process at a time.
+    _life: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: The pane whose end is ours: the exit rules leave it alone.
+    _ended: Pane | None = None
+    #: Lost in an exit, and offered again once the role is back.
+    _owed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.delivery = Delivery(self)
+
+    # -- facts ----------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         """The role's name."""
         return self.role.name
-
-    @property
-    def files(self) -> str:
-        """The deck's directory as the role names it: one that works elsewhere needs it whole."""
-        return briefs.STATE_DIR if self.place(self.role) is None else str(self.desk.state_dir)
 
     @property
     def alive(self) -> bool:
@@ -130,35 +115,57 @@ class Seat:
     @property
     def available(self) -> bool:
         """Whether work can be queued: it runs, or is about to."""
-        return self.alive or self.restarting or self.pane is None
+        return not self.removed and (self.alive or self.restarting or self.pane is None)
+
+    @property
+    def held(self) -> str:
+        """Why its next line waits."""
+        return self.delivery.held
 
     @property
     def waiting(self) -> int:
         """Lines queued and not yet handed to the pane."""
-        return len(self._lines)
+        return self.delivery.waiting
+
+    @property
+    def files(self) -> str:
+        """The deck's directory as the role names it: one that works elsewhere needs the whole
+        path (contracts/deck.md section 1.5)."""
+        return briefs.STATE_DIR if self.place(self.role) is None else str(self.desk.state_dir)
+
+    # -- lines ----------------------------------------------------------------------------------
 
     def put_task(self, task_id: str, ready: Awaitable[object] | None = None) -> None:
         """Queue a task; it goes out after `ready`."""
-        self._put(TaskLine(task_id, ready))
+        self.delivery.put(TaskLine(task_id, ready))
 
     def put_report(self, report_id: str, text: str, ready: Awaitable[object] | None) -> None:
         """Queue the line that tells of a report; it goes out after `ready`."""
-        self._put(ReportLine(report_id, text, ready))
+        self.delivery.put(ReportLine(report_id, text, ready))
 
     def put_notice(self, text: str) -> None:
         """Queue a line from the deck."""
-        self._put(NoticeLine(text))
+        self.delivery.put(NoticeLine(text))
 
-    def _put(self, line: Line) -> None:
-        self._lines.append(line)
-        self._wake.set()
+    async def offer_again(self, task_id: str, reason: str) -> bool:
+        """Queue a lost or timed-out task once more; False when it is neither."""
+        task = self.desk.state.tasks.get(task_id)
+        if task is None or task.state not in (TaskState.LOST, TaskState.TIMED_OUT):
+            return False
+        await self.desk.move(task, TaskState.QUEUED, reason)
+        self.put_task(task_id)
+        return True
 
-    # -- life ---------------------------------------------------------------------------------
+    # -- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Spawn the role's process and begin to deliver. Raises PaneError or NotOnPath."""
-        await self._spawn()
-        self.desk.job(self._deliver_for_ever())
+        """Spawn the role's process and begin to deliver. Raises PaneError, NotOnPath or OSError."""
+        async with self._life:
+            self.removed = False
+            await self._spawn()
+        if not self._delivering:
+            self._delivering = True
+            self.desk.job(self.delivery.run())
 
     async def _spawn(self) -> None:
         adapter = adapter_for(self.role.command)
@@ -183,34 +190,29 @@ class Seat:
         )
         # Known before it runs: a process that ends at once must find its seat.
         self.pane = pane = Pane(spec, on_status=self._status, on_exit=self._exited)
+        self.routed = seat.url is not None
         await self.desk.record(Entry(Op.ROLE_STARTING, self.desk.now(), role=self.name))
         await pane.start()
-        self._put_first(BootLine())
+        self.delivery.begin()
         one = child(pane.pid or 0)
         self.desk.events.write("INFO", "boot", role=self.name, pid=one.pid)
         await self.desk.record(
             Entry(Op.ROLE_STARTED, self.desk.now(), role=self.name, pid=one.pid, born=one.born)
         )
 
-    def _put_first(self, line: Line) -> None:
-        self._lines.appendleft(line)
-        self._wake.set()
-
     async def stop(self, grace: float) -> None:
         """End the role and everything it started; the desk has ended its deliveries before."""
         self.stopping = True
-        if self.pane is None:
-            return
-        was_alive = self.alive
-        # Not waited for: a journal that cannot be written must not keep an agent running.
-        self.desk.note(Entry(Op.ROLE_STOPPING, self.desk.now(), role=self.name))
-        proof = await self.pane.stop(grace)
-        self.desk.events.write("INFO", "role stopped", role=self.name, proof=str(proof))
-        self.desk.note(
-            Entry(Op.ROLE_STOPPED, self.desk.now(), role=self.name, reason=one_line(str(proof)))
-        )
-        if was_alive:
-            await asyncio.to_thread(self._write_transcript, self.pane)
+        async with self._life:
+            if self.pane is None:
+                return
+            was_alive = self.alive
+            # Not waited for: a journal that cannot be written must not keep an agent running.
+            self.desk.note(Entry(Op.ROLE_STOPPING, self.desk.now(), role=self.name))
+            proof = await self.pane.stop(grace)
+            self._note_stopped(str(proof))
+            if was_alive:
+                await asyncio.to_thread(self._write_transcript, self.pane)
 
     async def end_for_timeout(self, grace: float) -> None:
         """End the process because a task ran out of time; the exit rules bring it back."""
@@ -218,185 +220,125 @@ class Seat:
         if self.pane is not None:
             await self.pane.stop(grace)
 
-    # -- delivery -----------------------------------------------------------------------------
+    async def renew(self, reason: str, *, reset: bool = False) -> Renewal:
+        """End the process, if there is one, and start it anew; what was in its hands is offered
+        again, what had run out of time is shown as lost. `reset` forgets earlier restarts.
 
-    async def _deliver_for_ever(self) -> None:
-        while True:
-            while not self._lines:
-                self._wake.clear()
-                await self._wake.wait()
-            line = self._lines.popleft()
-            try:
-                await self._deliver(line)
-            except JournalFailed as failure:
-                self.held = str(failure)
-                self.desk.events.write("ERROR", "journal failed", role=self.name, err=self.held)
-                return
-            except Exception as fault:
-                await self._drop(line, fault)
-            self.held = ""
-
-    async def _drop(self, line: Line, fault: Exception) -> None:
-        """A fault of ours in one line must not hold up the next, nor pass unseen."""
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"a line for {self.name} could not be delivered", "exception": fault}
-        )
-        task = self.desk.state.tasks.get(line.id) if isinstance(line, TaskLine) else None
-        if task is not None and TaskState.LOST in TASK_MOVES[task.state]:
-            await self.desk.move(task, TaskState.LOST, "the deck failed to deliver it")
-
-    async def _deliver(self, line: Line) -> None:
-        if isinstance(line, TaskLine):
-            await self._deliver_task(line)
-        elif isinstance(line, ReportLine):
-            await self._deliver_report(line)
-        elif isinstance(line, NoticeLine):
-            if await self._when_free(lambda: self.available):
-                await self._type(f"[choragos] {line.text}", LineKind.NOTICE)
-        else:
-            await self._deliver_boot()
-
-    async def _deliver_boot(self) -> None:
-        outcome = await self._type(briefs.boot_line(self.boot_file, self.files), LineKind.BOOT)
-        if outcome.injections > 1:
-            self.desk.events.write("WARN", "boot injection retry", role=self.name)
-        if not outcome.verified:
-            self.desk.events.write(
-                "WARN", "boot injection unverified", role=self.name, reason=outcome.reason
-            )
-
-    async def _deliver_task(self, line: TaskLine) -> None:
-        if line.ready is not None:
-            await line.ready
-        while (task := self._queued_task(line.id)) is not None:
-            try:
-                if not await self._when_free(lambda: self._queued_task(line.id) is not None, task):
-                    return
-                await self.before_delivery(task)
-                if self._queued_task(line.id) is None:
-                    return
-                await self._move(task.id, TaskState.TYPED)
-            finally:
-                self.stamped(task)
-            outcome = await self._type(
-                briefs.task_line(task.id, self.files),
-                LineKind.TASK,
-                lambda step: self._step(line.id, step),
-            )
-            await self._settle(task.id, outcome)
-
-    def _queued_task(self, task_id: str) -> Task | None:
-        task = self.desk.state.tasks.get(task_id)
-        return task if task is not None and task.state is TaskState.QUEUED else None
-
-    async def _settle(self, task_id: str, outcome: Outcome) -> None:
-        """Record how an injection ended; a refused one goes back to the queue, a few times."""
-        task = self.desk.state.tasks[task_id]
-        if outcome.kind is OutcomeKind.DELIVERED or not self.alive:
-            # After an exit the exit rules decide about everything in flight.
-            return
-        self.desk.events.write(
-            "WARN", "task injection unverified", id=task_id, to=self.name, reason=outcome.reason
-        )
-        if outcome.kind is OutcomeKind.UNVERIFIED:
-            if task.state in (TaskState.TYPED, TaskState.SUBMITTED):
-                await self._move(task_id, TaskState.SUBMITTED, outcome.reason)
-        elif task.state is TaskState.TYPED and task.tries < MAX_TRIES:
-            await self._move(task_id, TaskState.QUEUED, outcome.reason)
-        elif task.state is TaskState.TYPED:
-            await self._move(task_id, TaskState.LOST, outcome.reason)
-            self.desk.notify(f"{task_id} could not be handed to {self.name}: {outcome.reason}.")
-
-    def _step(self, task_id: str, step: Step) -> None:
-        """The pane's word on how far a line has come; recorded, not waited for."""
-        state = {Step.SUBMITTED: TaskState.SUBMITTED, Step.PICKED_UP: TaskState.PICKED_UP}.get(step)
-        task = self.desk.state.tasks[task_id]
-        if state is not None and state in TASK_MOVES[task.state]:
-            self.desk.note(self.desk.moved(task, state))
-
-    async def _deliver_report(self, line: ReportLine) -> None:
-        def waits() -> bool:
-            report = self.desk.state.reports.get(line.id)
-            return report is not None and report.state is ReportState.QUEUED
-
-        if line.ready is not None:
-            await line.ready
-        reason = ""
-        for _ in range(MAX_TRIES):
-            if not await self._when_free(waits):
-                return
-            await self._move_report(line.id, ReportState.TYPED)
-            outcome = await self._type(line.text, LineKind.NOTICE)
-            if outcome.kind is not OutcomeKind.REFUSED:
-                await self._move_report(line.id, ReportState.DELIVERED, outcome.reason)
-                return
-            reason = outcome.reason
-            await self._move_report(line.id, ReportState.QUEUED, reason)
-        await self._move_report(line.id, ReportState.KEPT, reason)
-
-    async def _type(
-        self, text: str, kind: LineKind, on_step: Callable[[Step], None] | None = None
-    ) -> Outcome:
-        if self.pane is None:
-            return Outcome(OutcomeKind.REFUSED, f"{self.name} has not been started")
-        return await self.pane.inject(text, kind=kind, on_step=on_step)
-
-    async def _when_free(self, wanted: Callable[[], bool], task: Task | None = None) -> bool:
-        """Wait until a line may be typed: the pane at rest and, for a task, the gateway ready.
-
-        False as soon as the line is not wanted any more.
+        Raises PaneError, NotOnPath or OSError: the role is then given up like one that exited for
+        good.
         """
-        moving_since: float | None = None
-        loop = asyncio.get_running_loop()
-        while wanted():
-            if self.alive and self._lines and isinstance(self._lines[0], BootLine):
-                # The role was started again while this line waited: its brief comes first.
-                self._lines.popleft()
-                await self._deliver_boot()
-            moving_since = (moving_since or loop.time()) if self._merely_moves() else None
-            patient = moving_since is None or loop.time() - moving_since < MOVING_PATIENCE_SECONDS
-            self.held = self._obstacle() if patient else ""
-            if not self.held and task is not None:
-                self.held = await self._gateway_obstacle(task)
-                if self.held:
-                    await asyncio.sleep(GATEWAY_LOOK_SECONDS)
-                    continue
-            if not self.held:
-                return wanted()
-            await asyncio.sleep(LOOK_SECONDS)
-        return False
+        async with self._life:
+            if reset:
+                self.restarts = 0
+            try:
+                again, lost, proof = await self._replace(reason)
+            except START_ERRORS as failure:
+                await self._give_up(f"{self.name} could not be started anew ({failure})")
+                raise
+            offered = [
+                task_id for task_id in again if await self.offer_again(task_id, f"again: {reason}")
+            ]
+            return Renewal(tuple(offered), tuple(lost), proof)
 
-    async def _gateway_obstacle(self, task: Task) -> str:
-        if self.desk.gateway.fail_closed:
-            readiness = await self.desk.gateway.probe()
-            if not readiness.ready:
-                return f"the gateway is not ready: {readiness.reason}"
-        return await self.stamp(task)
+    async def begin_anew(self, task: Task) -> bool:
+        """Start a fresh role anew for a task; while that fails the task stays queued and says why.
+        False when the role had to be given up."""
+        desk = self.desk
+        async with self._life:
+            if not self.delivery.worked:
+                return True
+            while True:
+                desk.events.write("INFO", "fresh respawn", role=self.name, id=task.id)
+                try:
+                    await self._replace(f"{self.name} was started anew for {task.id}")
+                    return True
+                except START_ERRORS as failure:
+                    why = f"{self.name} could not be started anew for it: {failure}"
+                desk.events.write("ERROR", "restart failed", role=self.name, err=why)
+                queued = desk.state.tasks[task.id]
+                if queued.state is TaskState.QUEUED:
+                    await desk.move(queued, TaskState.QUEUED, one_line(why))
+                if self.restarts >= self.role.restart_retries or not self.role.restart:
+                    await self._give_up(why)
+                    return False
+                self.restarts += 1
+                await asyncio.sleep(self._pause())
 
-    def _merely_moves(self) -> bool:
-        status = self.pane.status if self.pane is not None else None
-        return (
-            status is not None and status.state is PaneState.WORKING and not status.source.is_fact
+    async def _replace(self, reason: str) -> tuple[list[str], list[str], str]:
+        """End what runs and start anew; return what was in flight, what had timed out, the proof.
+        `_life` is held."""
+        proof, again, lost = "", self._owed, list[str]()
+        self._owed = []
+        # Work that is handed out meanwhile waits for the new process.
+        self.restarting = True
+        try:
+            if self.pane is not None:
+                pane = self._ended = self.pane
+                flown = await self._lose(pane, reason, _IN_ITS_HANDS)
+                proof = await self._end(pane)
+                # What was typed while it ended.
+                flown += await self._lose(pane, reason, IN_FLIGHT)
+                again += [task_id for task_id, was in flown if was in IN_FLIGHT]
+                lost = [task_id for task_id, was in flown if was not in IN_FLIGHT]
+            await self._unpause(reason)
+            if self.stopping:
+                raise PaneError("the session is stopping")
+            await self._spawn()
+        finally:
+            self.restarting = False
+        return again, lost, proof
+
+    async def remove(self, reason: str) -> list[str]:
+        """End the process of a role that has left the team; return what is lost with it.
+
+        Whoever removes it has set `removed`, so that nothing is queued for it any more.
+        """
+        async with self._life:
+            lost: list[str] = []
+            self.restarting = False
+            if self.pane is not None:
+                pane = self._ended = self.pane
+                lost = [task_id for task_id, _ in await self._lose(pane, reason, _IN_ITS_HANDS)]
+                await self._end(pane)
+                lost += [task_id for task_id, _ in await self._lose(pane, reason, _IN_ITS_HANDS)]
+            await self._unpause(reason)
+            await self.desk.record(
+                Entry(Op.ROLE_EXITED, self.desk.now(), role=self.name, reason=reason)
+            )
+            self.delivery.clear()
+            return lost
+
+    async def _end(self, pane: Pane) -> str:
+        """End a pane and everything it started, on record; return the proof."""
+        await self.desk.record(Entry(Op.ROLE_STOPPING, self.desk.now(), role=self.name))
+        was_alive = pane.alive
+        proof = str(await pane.stop(RENEW_GRACE_SECONDS))
+        self._note_stopped(proof)
+        if was_alive:
+            await asyncio.to_thread(self._write_transcript, pane)
+        return one_line(proof)
+
+    def _note_stopped(self, proof: str) -> None:
+        self.desk.events.write("INFO", "role stopped", role=self.name, proof=proof)
+        self.desk.note(
+            Entry(Op.ROLE_STOPPED, self.desk.now(), role=self.name, reason=one_line(proof))
         )
 
-    def _obstacle(self) -> str:
-        if self.pane is None or not self.pane.alive:
-            return f"{self.name} is not running"
-        status = self.pane.status
-        if status.state is PaneState.IDLE:
-            return ""
-        if status.state is PaneState.BLOCKED:
-            return f"{self.name} waits for an answer: {status.question}"
-        return f"{self.name} is {status.state}"
+    async def _unpause(self, reason: str) -> None:
+        """A process that has ended is not paused, nor will be the next one."""
+        if self.name in self.desk.state.paused:
+            await self.desk.record(
+                Entry(Op.ROLE_RESUMED, self.desk.now(), role=self.name, reason=reason)
+            )
 
-    # -- the end of a process -----------------------------------------------------------------
+    # -- the end of a process -------------------------------------------------------------------
 
     def _status(self, pane: Pane, status: Status) -> None:
         if pane is self.pane:
             self.on_status(self, status)
 
     def _exited(self, pane: Pane, status: ExitStatus) -> None:
-        if pane is self.pane and not self.stopping:
+        if pane is self.pane and pane is not self._ended and not self.stopping:
             # Set at once: a delegation that arrives now must know whether the role comes back.
             ended = Exit(status.code, status.signal, timed_out=self._timed_out)
             self._timed_out = False
@@ -407,84 +349,92 @@ class Seat:
         self.desk.events.write(
             "WARN" if ended.failed else "INFO", "pane exited", role=self.name, status=str(ended)
         )
-        lost = await self._lose_in_flight(pane, f"{self.name} has exited ({ended})")
-        await self.desk.record(
-            Entry(Op.ROLE_EXITED, self.desk.now(), role=self.name, reason=str(ended))
-        )
-        await pane.stop(LEFTOVER_GRACE_SECONDS)
-        await asyncio.to_thread(self._write_transcript, pane)
-        if self.restarting:
-            await self._restart(ended, lost)
-        else:
-            await self._give_up(ended, lost)
-
-    async def _lose_in_flight(self, pane: Pane, reason: str) -> list[str]:
-        state = self.desk.state
-        lost = [task.id for task in state.in_flight(self.name)]
-        screen = ""
-        if lost:
-            rows = "\n".join(pane.tail(LAST_SCREEN_ROWS))
-            screen = await asyncio.to_thread(self.desk.texts.put, rows)
-        for task_id in lost:
-            if self.desk.state.tasks[task_id].state in IN_FLIGHT:
-                await self._move(task_id, TaskState.LOST, reason, screen)
-        return lost
-
-    async def _restart(self, ended: Exit, lost: list[str]) -> None:
-        pause = RESTART_PAUSES[min(self.restarts, len(RESTART_PAUSES) - 1)]
-        self.restarts += 1
+        async with self._life:
+            if pane is self._ended or pane is not self.pane:
+                # Somebody was quicker: it has been started anew, or removed.
+                return
+            reason = f"{self.name} has exited ({ended})"
+            lost = [task_id for task_id, _ in await self._lose(pane, reason, IN_FLIGHT)]
+            await self.desk.record(
+                Entry(Op.ROLE_EXITED, self.desk.now(), role=self.name, reason=str(ended))
+            )
+            await self._unpause(reason)
+            await pane.stop(LEFTOVER_GRACE_SECONDS)
+            await asyncio.to_thread(self._write_transcript, pane)
+            if not self.restarting:
+                await self._give_up(reason, lost, ended)
+                return
+            if ended.timed_out:
+                lost += [
+                    task.id
+                    for task in self.desk.state.open_tasks(self.name)
+                    if task.state is TaskState.TIMED_OUT
+                ]
+            self._owed = lost
+            pause = self._pause()
+            self.restarts += 1
         self.desk.events.write(
             "WARN", "auto-restart", role=self.name, attempt=self.restarts, exit=str(ended)
         )
         await asyncio.sleep(pause)
+        async with self._life:
+            if pane is self.pane and pane is not self._ended:
+                await self._restart(ended)
+
+    async def _restart(self, ended: Exit) -> None:
+        owed, self._owed = self._owed, []
         # Before the spawn: a process that ends at once decides about its own restart.
         self.restarting = False
         try:
             await self._spawn()
-        except (PaneError, NotOnPath, OSError) as error:
+        except START_ERRORS as error:
             self.desk.events.write("ERROR", "restart failed", role=self.name, err=str(error))
-            await self._give_up(ended, lost)
+            await self._give_up(f"{self.name} has exited ({ended})", owed, ended)
             return
-        for task in list(self.desk.state.tasks.values()):
-            timed_out = ended.timed_out and task.state is TaskState.TIMED_OUT
-            if task.role == self.name and (timed_out or task.id in lost):
-                await self.offer_again(task.id, f"again after restart {self.restarts}")
+        for task_id in owed:
+            await self.offer_again(task_id, f"again after restart {self.restarts}")
 
-    async def _give_up(self, ended: Exit, lost: list[str]) -> None:
+    def _pause(self) -> float:
+        return RESTART_PAUSES[min(self.restarts, len(RESTART_PAUSES) - 1)]
+
+    async def _lose(
+        self, pane: Pane, reason: str, states: Collection[TaskState]
+    ) -> list[tuple[str, TaskState]]:
+        """Move what is in a pane's hands to lost, with its last screen; return what it was."""
+        state = self.desk.state
+        found = [t for t in state.open_tasks(self.name) if t.state in states]
+        if not found:
+            return []
+        rows = "\n".join(pane.tail(LAST_SCREEN_ROWS))
+        screen = await asyncio.to_thread(self.desk.texts.put, rows)
+        flown = []
+        for task in found:
+            present = self.desk.state.tasks[task.id]
+            if present.state in states:
+                await self.desk.move(present, TaskState.LOST, reason, screen)
+                flown.append((task.id, present.state))
+        return flown
+
+    async def _give_up(
+        self, reason: str, lost: Collection[str] = (), ended: Exit | None = None
+    ) -> None:
         """The role does not come back: nothing may wait for it in silence."""
-        if ended.failed and self.restarts >= self.role.restart_retries and self.role.restart:
+        capped = self.restarts >= self.role.restart_retries
+        if ended is not None and ended.failed and capped and self.role.restart is not Restart.NEVER:
             self.desk.events.write("ERROR", "auto-restart cap reached", role=self.name)
-        reason = f"{self.name} has exited ({ended})"
+        gone = list(lost)
         over = (TaskState.QUEUED, TaskState.TIMED_OUT)
         for task in list(self.desk.state.open_tasks(self.name)):
-            if self.desk.state.tasks[task.id].state in over:
-                await self._move(task.id, TaskState.LOST, reason)
-                lost = [*lost, task.id]
+            present = self.desk.state.tasks[task.id]
+            if present.state in over:
+                await self.desk.move(present, TaskState.LOST, reason)
+                gone.append(task.id)
         for report in list(self.desk.state.reports.values()):
             if self.is_start and report.state in (ReportState.QUEUED, ReportState.TYPED):
-                await self._move_report(report.id, ReportState.KEPT, reason)
-        self._lines.clear()
-        words = f"; lost: {', '.join(lost)}" if lost else ""
+                await self.delivery.move_report(report.id, ReportState.KEPT, reason)
+        self.delivery.clear()
+        words = f"; lost: {', '.join(gone)}" if gone else ""
         self.desk.notify(f"{reason}{words}. Delegations to it are refused.")
-
-    async def offer_again(self, task_id: str, reason: str) -> bool:
-        """Queue a lost or timed-out task once more; False when it is neither."""
-        task = self.desk.state.tasks.get(task_id)
-        if task is None or task.state not in (TaskState.LOST, TaskState.TIMED_OUT):
-            return False
-        await self._move(task_id, TaskState.QUEUED, reason)
-        self.put_task(task_id)
-        return True
-
-    # -- records ------------------------------------------------------------------------------
-
-    async def _move(self, task_id: str, state: TaskState, reason: str = "", ref: str = "") -> None:
-        await self.desk.move(self.desk.state.tasks[task_id], state, reason, ref)
-
-    async def _move_report(self, report_id: str, state: ReportState, reason: str = "") -> None:
-        await self.desk.record(
-            Entry(Op.REPORT_MOVED, self.desk.now(), id=report_id, state=state, reason=reason)
-        )
 
     def _write_transcript(self, pane: Pane) -> None:
         """Append what the pane showed to the role's log, as text, with one header per run."""

@@ -69,6 +69,25 @@ class Stamping:
         self._owed.update(self._told)
         self._told.clear()
 
+    def join(self, roles: Iterable[str]) -> None:
+        """Name to the gateway whoever is new to it, soon."""
+        self._owed.update(role for role in roles if self._concerns(role))
+        if not self._turn.locked():
+            self.desk.job(self._pay())
+
+    async def admit(self, role: str) -> None:
+        """Name to the gateway a role that joins the team, before it runs."""
+        if self._concerns(role):
+            await self._send(role)
+
+    async def dismiss(self, role: str) -> None:
+        """Take a role that has left the team out of the session."""
+        if self._concerns(role):
+            async with self._turn:
+                self._told.pop(role, None)
+                self._owed.discard(role)
+                await self.desk.gateway.stamp(self.desk.state.run, role, None)
+
     def tick(self) -> None:
         """Send what a gateway that is ready is still owed."""
         if self._owed and self.desk.gateway.last.ready and not self._turn.locked():

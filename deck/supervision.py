@@ -38,9 +38,10 @@ class Exit:
 
 
 def overdue(state: State, role: Callable[[str], Role | None], now: int) -> Iterator[Task]:
-    """Yield tasks in a pane's hands for longer than their role's `timeout`; `now` in µs."""
+    """Yield tasks in a pane's hands for longer than their role's `timeout`; `now` in µs. The clock
+    of a paused role stands still."""
     for task in state.tasks.values():
-        if task.state not in IN_FLIGHT or not task.delivered_at:
+        if task.state not in IN_FLIGHT or not task.delivered_at or task.role in state.paused:
             continue
         seat = role(task.role)
         if seat is None or seat.timeout is None:

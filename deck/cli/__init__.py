@@ -28,6 +28,7 @@ from typing import Annotated, Final  # noqa: E402
 import typer  # noqa: E402
 
 from deck.cli import (  # noqa: E402
+    approver,
     checkpoints,
     demo,
     doctor,
@@ -36,6 +37,7 @@ from deck.cli import (  # noqa: E402
     live,
     manual,
     report,
+    roles,
     serve,
     sessions,
     work,
@@ -85,7 +87,21 @@ def _version() -> None:
     _show_version(wanted=True)
 
 
-for _group in (init, doctor, serve, work, gates, live, report, checkpoints, sessions, demo, manual):
+for _group in (
+    init,
+    doctor,
+    serve,
+    work,
+    roles,
+    gates,
+    approver,
+    live,
+    report,
+    checkpoints,
+    sessions,
+    demo,
+    manual,
+):
     _group.register(_app)
 
 if _QUIET:

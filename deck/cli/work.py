@@ -15,7 +15,7 @@ import typer
 
 from deck import briefs
 from deck.cli.failure import fail
-from deck.protocol import Command, Verb
+from deck.protocol import EVERY_LOST, Command, Verb
 from deck.sessions import (
     SessionError,
     control_socket,
@@ -34,7 +34,6 @@ def register(app: typer.Typer) -> None:
     app.command("delegate")(delegate)
     app.command("work-done")(work_done)
     app.command("again")(again)
-    app.command("reload")(reload)
 
 
 def delegate(
@@ -88,29 +87,49 @@ def work_done(
 
 
 def again(
-    task_id: Annotated[str, typer.Argument(help="A lost or timed-out task, like T3.")],
+    task_id: Annotated[str, typer.Argument(help="A lost or timed-out task, like T3.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Every lost task.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Offer a lost or timed-out task to its role once more."""
-    ack = send(Command(Verb.AGAIN, id=task_id))
-    typer.echo(json.dumps(ack, ensure_ascii=False) if as_json else f"{task_id} is queued again")
+    """Offer a lost or timed-out task to its role once more, or all lost ones."""
+    if bool(task_id) == every:
+        fail("again needs the id of a task, or --all for every lost one")
+    ack = send(Command(Verb.AGAIN, id=EVERY_LOST if every else task_id))
+    if as_json:
+        typer.echo(json.dumps(ack, ensure_ascii=False))
+    elif not every:
+        typer.echo(f"{task_id} is queued again")
+    refused = _tell_again(ack, quiet=as_json) if every else False
+    if refused:
+        raise typer.Exit(1)
 
 
-def reload() -> None:
-    """Read the team file again and converge on it."""
-    send(Command(Verb.RELOAD))
-    typer.echo("reload requested; the outcome is in .choragos/logs/events.log")
+def _tell_again(ack: dict[str, Any], *, quiet: bool) -> bool:
+    """Say which of the lost tasks go again; True when one of them does not."""
+    tasks = [t for t in ack.get("tasks", ()) if isinstance(t, dict)]
+    queued = [str(t.get("id")) for t in tasks if t.get("state") == "queued"]
+    if not quiet:
+        typer.echo(f"queued again: {', '.join(queued)}" if queued else "no task was queued again")
+    for task in tasks:
+        if task.get("state") != "queued":
+            typer.echo(f"error: {task.get('id')}: {task.get('reason')}", err=True)
+    return len(queued) < len(tasks)
 
 
-def send(command: Command) -> dict[str, Any]:
-    """Send a command to the session of this directory; an error ack ends the program with 1."""
+def ask(command: Command) -> dict[str, Any]:
+    """Send a command to the session of this directory and return its ack, whatever it says."""
     from dataclasses import replace
 
     try:
         command = replace(command, token=os.environ.get(TOKEN_ENV, ""), reads_ack=True)
-        ack = exchange(control_socket(paths_for(working_directory())), command)
+        return exchange(control_socket(paths_for(working_directory())), command)
     except SessionError as error:
         fail(error)
+
+
+def send(command: Command) -> dict[str, Any]:
+    """Send a command to the session of this directory; an error ack ends the program with 1."""
+    ack = ask(command)
     if ack.get("status") == "error":
         fail(ack.get("reason") or "the deck refused without a reason")
     return ack
