@@ -23,8 +23,6 @@ class Briefing:
     """The briefs of one session."""
 
     desk: Desk
-    #: The run began with a handoff of the one before, whose document is still the latest word.
-    handed_over: bool = False
 
     async def brief_team(self, *, resumed: bool) -> None:
         """Write every seat's file; a resumed run's start role is told where the board stands."""
@@ -61,7 +59,7 @@ class Briefing:
         if not resumed:
             return told
         document = desk.state_dir / briefs.HANDOFF_FILE
-        there = self.handed_over and await asyncio.to_thread(has_text, document)
+        there = desk.state.handed_over and await asyncio.to_thread(has_text, document)
         return replace(told, recap=recap(desk.state), handoff=there)
 
     def owners(self) -> dict[str, str]:

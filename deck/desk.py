@@ -57,6 +57,9 @@ class Desk:
     texts: TextStore
     gateway: Gateway
     seats: dict[str, Seat] = field(default_factory=dict)
+    #: What the person who starts a session is told, and what at its end; one sentence each.
+    notices: list[str] = field(default_factory=list)
+    farewell: str = ""
     #: What was seen to have changed under an open gate since it opened, in words.
     changed_gates: dict[str, str] = field(default_factory=dict)
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)

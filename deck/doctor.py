@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from deck.agents import adapter_for
+from deck.budgets import uncountable
 from deck.checkpoints import Checkpoints, GitError
 from deck.config import Config, ConfigError, GatewayMode, Home, Role, load_config
 from deck.firstrun import dialogs, missing_login
@@ -117,6 +118,7 @@ def check_config(facts: Facts) -> list[Finding]:
         found = [_ok("config", f"{config.path}: {len(config.roles)} role(s)")]
     found += [_warn("config", warning) for warning in config.warnings]
     found += [_warn("config", sentence) for sentence in unenforced(config)]
+    found += [_warn("config", sentence) for sentence in uncountable(config)]
     starts = [role.name for role in config.roles if role.start]
     if not starts:
         found.append(

@@ -15,10 +15,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from deck.budgets import uncountable
 from deck.config import ConfigError, load_config
 from deck.journal import JournalFailed
 from deck.pane.process import PaneError
@@ -58,7 +60,7 @@ def prepare(config: str | None, flag: bool | None, *, resume: bool, mode: str) -
     try:
         directory = working_directory()
         team = load_config(Path(config) if config is not None else None, Path(directory))
-        for warning in (*team.warnings, *unenforced(team)):
+        for warning in (*team.warnings, *unenforced(team), *uncountable(team)):
             _say(f"warning: {warning}")
         for role in team.roles:
             find_program(role, os.environ)
@@ -69,6 +71,8 @@ def prepare(config: str | None, flag: bool | None, *, resume: bool, mode: str) -
 
 def run(options: Options, board: Callable[[Mapping[str, Any]], Board] | None = None) -> int:
     """Run a session to its end and return the exit status; `board` makes the face to show it."""
+    if options.ask is None and sys.stdin.isatty() and sys.stderr.isatty():
+        options = replace(options, ask=_ask)
     work = _serve(options, board)
     try:
         import uvloop
@@ -86,9 +90,13 @@ async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] |
     try:
         try:
             if await _started(session):
+                for notice in session.notices:
+                    _say(f"note: {notice}")
                 await _until_stopped(session, board)
         finally:
             await session.stop()
+        if session.farewell:
+            _say(session.farewell)
     except OSError as error:
         _say(f"error: {error.filename or 'the deck'}: {error.strerror or type(error).__name__}")
         return 1
@@ -130,6 +138,20 @@ async def _until_stopped(
         await asyncio.wait([stopped], timeout=BOARD_SECONDS)
         board.show(session.status())
     await asyncio.to_thread(board.finish)
+
+
+async def _ask(sentence: str) -> bool:
+    """Ask at the terminal; no answer, or any but yes, is no. No thread waits for the keyboard, so
+    that a signal still ends the deck."""
+    print(f"{sentence}; go on with it? [y/N] ", end="", file=sys.stderr, flush=True)
+    loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
+    readable = asyncio.Event()
+    loop.add_reader(keyboard, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(keyboard)
+    return os.read(keyboard, 1024).strip().lower() in (b"y", b"yes")
 
 
 def _note_fault(paths: SessionPaths, context: dict[str, Any]) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
 from deck.board import Entry, Op, Task
 from deck.desk import Desk
-from deck.pricing import Tokens, cost_usd, round_cost
+from deck.pricing import Tokens, cost_usd, price_of, round_cost
 from deck.usage import Baseline, Scrape, UsageMeter
 
 #: Figures this old are shown as they are: people look once a second.
@@ -32,6 +33,8 @@ class Metering:
     #: counters that began again, and be counted twice.
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _read_at: float = float("-inf")
+    #: Called after each count; never raises.
+    counted: Callable[[], Awaitable[None]] | None = None
 
     async def start(self, baseline: Baseline, saved: str) -> None:
         """Begin to count; `saved` are the totals of a resumed run as the journal holds them."""
@@ -50,6 +53,8 @@ class Metering:
             self._read_at = asyncio.get_running_loop().time()
             if scrape is not None:
                 self._add(scrape)
+        if self.counted is not None:
+            await self.counted()
 
     async def refresh(self) -> None:
         """Read the counters for somebody who looks, unless that was done a moment ago."""
@@ -65,7 +70,7 @@ class Metering:
         totals = json.dumps(self._meter.as_json(), separators=(",", ":"))
         self.desk.note(Entry(Op.USAGE_TAKEN, self.desk.now(), reason=totals))
         for role in changed:
-            self._log("tokens", self._meter.total(role), self._cost(role), role=role)
+            self._log("tokens", self._meter.total(role), self.cost(role), role=role)
 
     async def begin(self, task: Task) -> None:
         """Mark the delivery of a task."""
@@ -82,7 +87,7 @@ class Metering:
 
     def row(self, role: str) -> dict[str, Any]:
         """Return a role's totals and cost for the board."""
-        used, cost = self._meter.total(role), self._cost(role)
+        used, cost = self._meter.total(role), self.cost(role)
         return {
             "role": role,
             "in": used.input,
@@ -92,8 +97,15 @@ class Metering:
             "cost_usd": None if cost is None else float(round_cost(cost)),
         }
 
-    def _cost(self, role: str) -> Decimal | None:
+    def cost(self, role: str) -> Decimal | None:
+        """Return what a role has cost in this session in US dollars; None when none of the models
+        it used has a price."""
         return cost_usd(self.desk.config.pricing, self._meter.by_model(role))
+
+    def unpriced(self, role: str) -> tuple[str, ...]:
+        """Return the models a role used in this session that have no price."""
+        pricing = self.desk.config.pricing
+        return tuple(m for m in self._meter.by_model(role) if price_of(pricing, m) is None)
 
     def _log(self, msg: str, used: Tokens, cost: Decimal | None, **which: str) -> None:
         self.desk.events.write(

@@ -213,7 +213,6 @@ def unenforced(config: Config) -> tuple[str, ...]:
         asked = {
             "judge": bool(role.judge),
             "fresh": role.fresh,
-            "budget": role.budget is not None,
             "owns_files": bool(role.owns_files),
             "worktree": role.worktree,
         }

@@ -36,14 +36,18 @@ from deck.operating import Operating
 from deck.pane.process import adopt_orphans
 from deck.pane.status import PaneState, Status
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
+from deck.recall import Ask, Recall
 from deck.recorded import config_text
 from deck.reloading import Reloading
 from deck.review import Review
 from deck.roster import Surroundings, find_program
 from deck.routing import refuse_unrouted
+from deck.screens import Screens
 from deck.seats import Seat
 from deck.server import ControlServer
+from deck.session_file import SessionFile
 from deck.sessions import SessionError, SessionPaths, claim, write_sidecar
+from deck.settling import RESULT_GATES
 from deck.snapshots import Snapshots
 from deck.stamping import Stamping
 from deck.supervision import overdue
@@ -88,6 +92,8 @@ class Options:
     resume: bool = False
     mode: str = "server"
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    #: Asks at the terminal whether to go on with what the last session left; None: do not ask.
+    ask: Ask | None = None
 
 
 class Session:
@@ -105,6 +111,8 @@ class Session:
         self._gateway_was_up: bool | None = None
         #: Who asked for the end; empty for a signal or a failure.
         self._stopped_by = ""
+        #: Whether this run is on record, so that its end belongs there, too.
+        self._on_record = False
         self._ticks = 0
 
     @property
@@ -130,7 +138,7 @@ class Session:
         self._lock = claim(options.paths)
         adopt_orphans()
         desk = await asyncio.to_thread(Desk.open, self._config, options.paths, options.environ)
-        self._parts = _Parts.of(desk)
+        self._parts = _Parts.of(desk, self._end_for)
         resumed = await self._begin_run()
         self._make_seats()
         await self._server.start()
@@ -148,6 +156,9 @@ class Session:
         self._restore_queues()
         await self._open_parts.review.resume()
         await self._open_parts.merging.resume()
+        await self._open_parts.budgets.resume()
+        self._open_parts.session_file.start()
+        desk.job(self._open_parts.screens.keep_for_ever())
         self.phase = "running"
         desk.job(self._tick_for_ever())
         desk.job(self._usage_for_ever())
@@ -161,6 +172,20 @@ class Session:
     def request_stop(self) -> None:
         """Ask the session to end; `run` then returns."""
         self._stopped.set()
+
+    def _end_for(self, sender: str) -> None:
+        self._stopped_by = sender
+        self.request_stop()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the person who started it is told: what was lost, how to go on."""
+        return tuple(self._parts.desk.notices) if self._parts is not None else ()
+
+    @property
+    def farewell(self) -> str:
+        """What the person is told at the end; empty when it is nothing special."""
+        return self._parts.desk.farewell if self._parts is not None else ""
 
     async def stop(self) -> None:
         """End agents, gateway (if ours), socket and journal, in that order. Safe after a failed
@@ -198,9 +223,11 @@ class Session:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
         await asyncio.to_thread(processes.reap_inherited, ())
-        desk.note(
-            Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run, sender=self._stopped_by)
-        )
+        if self._on_record:
+            desk.note(
+                Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run, sender=self._stopped_by)
+            )
+            await parts.session_file.write()
 
     async def _end_seats(self, desk: Desk) -> None:
         stops = (seat.stop(STOP_GRACE_SECONDS) for seat in desk.seats.values())
@@ -221,11 +248,13 @@ class Session:
         in a pane's hands is lost, in plain sight.
         """
         desk, before = self._desk, self._desk.state
-        crashed = before.running
-        resumed = bool(before.run) and (crashed or self._options.resume)
-        if crashed:
+        recall = Recall(desk, self._open_parts.screens)
+        goes_on = await recall.decide(wanted=self._options.resume, ask=self._options.ask)
+        resumed = bool(before.run) and goes_on
+        if before.running:
             await self._end_orphans(before)
         desk.gateway.adopt(before.gateway)
+        self._on_record = True
         await desk.record(
             Entry(
                 Op.SESSION_STARTED,
@@ -236,10 +265,8 @@ class Session:
             )
         )
         await self._record_setup()
-        why = "the deck crashed" if crashed else "the session was stopped"
-        for task in list(desk.state.in_flight()):
-            await desk.move(task, TaskState.LOST, f"{why} while {task.role} worked on it")
-        return resumed
+        await recall.settle(before, goes_on=goes_on)
+        return goes_on
 
     async def _record_setup(self) -> None:
         """Put on record the settings in force, by the digest of their text, and what the command
@@ -520,6 +547,7 @@ class Session:
             for task in list(overdue(desk.state, desk.config.role, desk.now())):
                 await self._time_out(task)
             await self._open_parts.gatekeeper.tick()
+            await self._open_parts.review.tick()
             if self._ticks % CARE_EVERY_TICKS == 0:
                 await asyncio.to_thread(processes.reap_inherited, self._own_children())
                 await self._stay_reachable()
@@ -576,7 +604,6 @@ class Session:
         while True:
             await asyncio.sleep(USAGE_SECONDS)
             await self._open_parts.metering.take()
-            await self._open_parts.budgets.check()
 
     def _pane_status(self, seat: Seat, status: Status) -> None:
         desk = self._desk
@@ -607,14 +634,18 @@ class _Parts:
     reloading: Reloading
     handoffs: Handoffs
     briefing: Briefing
+    screens: Screens
+    session_file: SessionFile
 
     @classmethod
-    def of(cls, desk: Desk) -> _Parts:
+    def of(cls, desk: Desk, stop: Callable[[str], None]) -> _Parts:
         snapshots, metering, keeper = Snapshots(desk), Metering(desk), Gatekeeper(desk)
         merging = Merging(desk, keeper, snapshots)
         review = Review(desk, keeper, merging)
         work = Work(desk, snapshots, metering, keeper, review, merging)
         keeper.serve(GateKind.ENTRY, work.rules())
+        for kind in RESULT_GATES:
+            keeper.serve(kind, review.rules())
         stamping = Stamping(desk)
         operating = Operating(desk, metering, stamping)
         return cls(
@@ -629,8 +660,10 @@ class _Parts:
             operating=operating,
             budgets=Budgets(desk, metering, operating),
             reloading=Reloading(desk, keeper),
-            handoffs=Handoffs(desk),
+            handoffs=Handoffs(desk, stop),
             briefing=Briefing(desk),
+            screens=Screens(desk),
+            session_file=SessionFile(desk),
         )
 
 

@@ -43,6 +43,7 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
             "fail_closed": gateway.fail_closed,
         },
         "usage": [_usage(desk, metering, seat) for seat in desk.seats.values()],
+        "notices": list(desk.notices),
         "journal": {"records": desk.journal.size, "failure": desk.journal.failure},
     }
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -77,18 +77,25 @@ def _detach(paths: SessionPaths, arguments: list[str]) -> None:
     if problem is not None:
         fail(_reason_in(log, start) or problem)
     typer.echo(f"session started  pid {child.pid}  log {log}")
-    _warn_of_gateway(paths)
+    _tell_of_start(paths)
     typer.echo("look at it with `choragos board`, stop it with `choragos kill`")
 
 
-def _warn_of_gateway(paths: SessionPaths) -> None:
-    """A team that cannot be given work, or whose prompts go out unscanned, is said at once."""
+def _tell_of_start(paths: SessionPaths) -> None:
+    """What was lost, or can be gone on with, and a gateway that is not there, are said at once."""
     try:
-        gateway = exchange(paths.socket, Command(Verb.STATUS)).get("gateway")
+        status = exchange(paths.socket, Command(Verb.STATUS))
     except SessionError:
         return
-    if not isinstance(gateway, dict) or gateway.get("up"):
-        return
+    notices, gateway = status.get("notices"), status.get("gateway")
+    for notice in notices if isinstance(notices, list) else ():
+        typer.echo(f"note: {notice}", err=True)
+    if isinstance(gateway, dict) and not gateway.get("up"):
+        _warn_of_gateway(gateway)
+
+
+def _warn_of_gateway(gateway: dict[str, Any]) -> None:
+    """A team that cannot be given work, or whose prompts go out unscanned, is said at once."""
     reason = gateway.get("reason")
     if not gateway.get("on"):
         why = f" ({reason})" if gateway.get("wanted") else ""

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from deck.cli.failure import fail
-from deck.cli.work import TOKEN_ENV
+from deck.cli.work import TOKEN_ENV, send
 from deck.protocol import Command, Verb
 from deck.sessions import (
     SessionError,
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs to the command line."""
     app.command("ls")(ls)
     app.command("kill")(kill)
+    app.command("handoff")(handoff)
 
 
 def ls() -> None:
@@ -70,6 +71,25 @@ def kill(
     except SessionError as error:
         fail(error)
     typer.echo("session stopped")
+
+
+def handoff(
+    config: Annotated[
+        str | None, typer.Option("--config", help="The team file the next session runs with.")
+    ] = None,
+) -> None:
+    """Let the start role write down where things stand, then end the session for the next one."""
+    from deck.config import ConfigError, load_config
+
+    following = os.path.abspath(config) if config is not None else ""
+    if following:
+        try:
+            load_config(Path(following), Path(following).parent)
+        except ConfigError as problem:
+            fail(problem)
+    ack = send(Command(Verb.HANDOFF, next_config=following))
+    typer.echo(f"handoff requested: the start role writes {ack.get('document')}")
+    typer.echo(f"when the session has ended, go on with `{ack.get('resume')}`")
 
 
 def _live() -> list[Sidecar]:

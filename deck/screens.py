@@ -1,0 +1,109 @@
+"""The last screens of workers, kept where a crash of the deck cannot take them.
+
+Owns `.choragos/screens`. While a role has a task in its hands, what its pane shows is copied there
+when it has changed, at most once a second and off the loop; so a task that a kill -9 of the deck
+loses can be shown with the screen its worker had. Invariants: files are private (0600), bounded,
+whole, and gone as soon as nothing is in flight. They are not synced: they outlive the deck, not
+the machine. `deck.session` runs it, `deck.recall` reads what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from deck import briefs
+from deck.desk import Desk
+from deck.seats import LAST_SCREEN_ROWS, Seat
+from shared.paths import UnsafeDirectory, private_dir
+
+LOOK_SECONDS: Final = 1.0
+#: A screen of 40 rows of 120 cells has 5 KB; more than this is cut.
+MAX_BYTES: Final = 64 * 1024
+
+
+@dataclass(slots=True)
+class Screens:
+    """The copies of one session's screens."""
+
+    desk: Desk
+    #: When each role's copy was made, by the loop's clock.
+    _kept: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> Path:
+        """Where the copies are."""
+        return self.desk.state_dir / "screens"
+
+    async def keep_for_ever(self) -> None:
+        """Keep the copies up to date; a disk that does not take them is tried again."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(OSError, UnsafeDirectory):
+                await self.keep()
+
+    async def keep(self) -> None:
+        """Copy what has changed, drop what nobody needs. Raises OSError or UnsafeDirectory."""
+        at_work = {task.role for task in self.desk.state.in_flight()}
+        changed = {
+            file_name(seat.name): "\n".join(seat.pane.tail(LAST_SCREEN_ROWS))
+            for seat in self.desk.seats.values()
+            if seat.name in at_work and seat.pane is not None and self._has_changed(seat)
+        }
+        idle = [role for role in self._kept if role not in at_work]
+        for role in idle:
+            del self._kept[role]
+        if changed or idle:
+            gone = [file_name(role) for role in idle]
+            await asyncio.to_thread(_store, self.directory, changed, gone)
+
+    def _has_changed(self, seat: Seat) -> bool:
+        """Tell whether a pane has changed since its copy, and count it as copied now."""
+        now = asyncio.get_running_loop().time()
+        copied = self._kept.get(seat.name)
+        if not seat.alive or seat.pane is None:
+            return False
+        if copied is not None and seat.pane.idle_seconds > now - copied + LOOK_SECONDS:
+            return False
+        self._kept[seat.name] = now
+        return True
+
+    def left(self, role: str) -> str:
+        """Return the screen that an earlier deck left of a role, "" when there is none. Blocks."""
+        try:
+            data = (self.directory / file_name(role)).read_bytes()[:MAX_BYTES]
+        except OSError:
+            return ""
+        return data.decode("utf-8", "replace")
+
+    def clear(self) -> None:
+        """Remove every copy. Blocks."""
+        with contextlib.suppress(OSError):
+            for path in self.directory.iterdir():
+                path.unlink()
+
+
+def file_name(role: str) -> str:
+    """Return the name of a role's copy; names that look alike as file names do not share one."""
+    safe = briefs.safe_name(role)
+    if safe == role:
+        return safe
+    return f"{safe}.{hashlib.sha256(role.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _store(directory: Path, changed: dict[str, str], gone: list[str]) -> None:
+    private_dir(directory)
+    for name, text in changed.items():
+        temporary = directory / f".{name}.{time.monotonic_ns()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "replace")[-MAX_BYTES:])
+        temporary.rename(directory / name)
+    for name in gone:
+        (directory / name).unlink(missing_ok=True)
