@@ -12,9 +12,11 @@ parts in which there are none, because agents send the whole conversation again 
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from gateway.redaction.policy import Action, KindRule, Opaque, Policy
@@ -97,6 +99,18 @@ def _faster() -> Callable[[bytes], Any]:
 HASH: Final = _faster()
 
 
+#: Digests of contents are of use to this process only.
+_SALTED: Final = HASH(os.urandom(32))
+
+
+@lru_cache(maxsize=512)
+def _way(rules: str, policy: str, scope: str, kind: str, reader: str) -> bytes:
+    """Return a digest of one way of reading; two different ways never share one. The words are
+    ours and the scope's name, nothing of a call is kept here."""
+    parts = [part.encode("utf-8", "surrogatepass") for part in (rules, policy, scope, kind, reader)]
+    return bytes(HASH(b"".join(b"%d\0%s" % (len(part), part) for part in parts)).digest()[:16])
+
+
 class Redactor:
     """One call's redaction. Not shared between calls; `cache` may be.
 
@@ -118,10 +132,10 @@ class Redactor:
         self._tokenizer = tokenizer
         self._policy = policy
         self._cache = cache
-        key = hashlib.sha256(
-            "\0".join((rules, policy.digest, scope)).encode("utf-8", "surrogatepass")
-        ).digest()
-        self._marks = HASH(key)
+        self._reading = (rules, policy.digest, scope)
+        #: The text that was hashed last, and its digest: one text is read in several ways.
+        self._hashed: str | None = None
+        self._digest = b""
         #: Finds and notes so far, those that change nothing included: while it stays the same,
         #: nothing was found.
         self.touched = 0
@@ -154,10 +168,11 @@ class Redactor:
             )
         self.opaque_parts[_media_name(media_type)] += 1
 
-    def mark(self, reader: str, part: bytes) -> bytes:
+    def mark(self, reader: str, part: bytes | str, name: str | None = None) -> bytes:
         """Return the name under which a whole part of a document is remembered: its bytes, who
-        reads them (`reader` says how), and the rules, policy and scope of this call."""
-        return self._mark(b"part", reader, part)
+        reads them (`reader`, in our words, says how; `name` is what the client calls the part),
+        and the rules, policy and scope of this call."""
+        return self._mark("part", reader, part, name)
 
     def is_clean(self, mark: bytes) -> bool:
         """Tell whether a part was read before and nothing was found in it."""
@@ -171,21 +186,28 @@ class Redactor:
     def _spans(self, s: str, name: str | None = None) -> Sequence[Span]:
         if self._cache is None or not s:
             return self._find(s, name)
-        text = s.encode("utf-8", "surrogatepass")
-        key = self._mark(b"text" if name is None else b"value", name or "", text)
+        key = self._mark("text" if name is None else "value", "", s, name)
         known = self._cache.get(key)
         if known is None:
             known = tuple(self._find(s, name))
             self._cache.put(key, known)
         return known
 
-    def _mark(self, kind: bytes, name: str, content: bytes) -> bytes:
-        """Lengths are part of it: two different readings must never share a mark."""
-        raw = name.encode("utf-8", "surrogatepass")
-        mark = self._marks.copy()
-        mark.update(b"%s %d\0%s" % (kind, len(raw), raw))
-        mark.update(content)
-        return bytes(mark.digest()[:16])
+    def _mark(self, kind: str, reader: str, content: bytes | str, name: str | None) -> bytes:
+        """A digest of how it is read, then one of what is read."""
+        how = _way(*self._reading, kind, reader)
+        if name is not None:
+            whole = HASH(how)
+            whole.update(name.encode("utf-8", "surrogatepass"))
+            how = bytes(whole.digest()[:16])
+        if content is not self._hashed:
+            salted = _SALTED.copy()
+            if not isinstance(content, str):
+                salted.update(content)
+                return how + bytes(salted.digest()[:16])
+            salted.update(content.encode("utf-8", "surrogatepass"))
+            self._hashed, self._digest = content, bytes(salted.digest()[:16])
+        return how + self._digest
 
     def _find(self, s: str, name: str | None) -> list[Span]:
         found = self._finder.find(s) if name is None else self._finder.find_value(name, s)

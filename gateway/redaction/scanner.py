@@ -126,10 +126,8 @@ class Scanner:
         body = decode_body(job.body, job.content_encoding)
         tokenizer = Tokenizer(self._key, job.scope, job.taken)
         redactor = self._redactor(tokenizer, job.scope)
-        beside = self._redactor(tokenizer, job.scope)
-        read = TextScanner(beside).string
         for name, value in job.params.items():
-            if read(value) != value:
+            if TextScanner(self._redactor(tokenizer, job.scope)).string(value) != value:
                 raise ScanRefused(
                     "request_line",
                     f"The {name} in the request line holds a value that the policy protects, and a "
@@ -141,7 +139,7 @@ class Scanner:
             prefixes=self._prefixes,
         )
         redacted = wire.redact_body(body, job.content_type, reading, job.params)
-        hits = _hits(beside, job.extra, read)
+        hits = self._hits(redactor, tokenizer, job)
         return ScanResult(
             body=redacted.body,
             content_type=redacted.media_type,
@@ -167,23 +165,24 @@ class Scanner:
             cache=self._cache,
         )
 
-
-def _hits(redactor: Redactor, extra: dict[str, str], read: Callable[[str], str]) -> set[str]:
-    """Return the names under which something is found. A client sends the same headers with every
-    call, so that all of them are remembered as one."""
-    mark = redactor.mark("headers", json.dumps(extra).encode())
-    if redactor.is_clean(mark):
-        return set()
-    before = redactor.touched
-    hits = {name for name, value in extra.items() if not _is_clean(redactor, value, read)}
-    if not hits and redactor.touched == before:
-        redactor.remember_clean(mark)
-    return hits
+    def _hits(self, redactor: Redactor, tokenizer: Tokenizer, job: ScanJob) -> set[str]:
+        """Return the names under which something is found. A client sends the same headers with
+        every call, so that all of them are remembered as one, and each by itself."""
+        pairs = [f"{len(name)} {name}{len(value)} {value}" for name, value in job.extra.items()]
+        mark = redactor.mark("headers", "".join(pairs))
+        if redactor.is_clean(mark):
+            return set()
+        beside = self._redactor(tokenizer, job.scope)
+        read = TextScanner(beside).string
+        hits = {name for name, value in job.extra.items() if not _is_clean(beside, value, read)}
+        if not hits and not beside.touched:
+            redactor.remember_clean(mark)
+        return hits
 
 
 def _is_clean(redactor: Redactor, value: str, read: Callable[[str], str]) -> bool:
     """Whether nothing is found in a header's value; clients send the same ones with every call."""
-    mark = redactor.mark("header", value.encode("utf-8", "surrogatepass"))
+    mark = redactor.mark("header", value)
     if redactor.is_clean(mark):
         return True
     before = redactor.touched

@@ -68,7 +68,8 @@ class Tokenizer:
     """
 
     def __init__(self, key: bytes, scope: str, taken: Mapping[str, str] | None = None) -> None:
-        self._mac = hmac.new(key, _framed(_DOMAIN) + _framed(scope.encode()), "sha256")
+        self._key = key
+        self._scope = _framed(_DOMAIN) + _framed(scope.encode())
         self._owners: dict[str, str] = dict(taken or {})
         self._known: dict[tuple[str, str], str] = {}
         self._stand_ins: dict[tuple[str, str], str] = {}
@@ -116,11 +117,10 @@ class Tokenizer:
         return True
 
     def _digest(self, kind: str, value: str, purpose: bytes = b"") -> bytes:
-        mac = self._mac.copy()
-        mac.update(_framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass")))
+        told = _framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass"))
         if purpose:
-            mac.update(_framed(purpose))
-        return mac.digest()
+            told += _framed(purpose)
+        return hmac.digest(self._key, self._scope + told, "sha256")
 
 
 def kind_of(token: str) -> str:

@@ -155,8 +155,9 @@ class PartMemory(Protocol):
         """Return a number that grows with everything found or noted."""
         ...
 
-    def mark(self, reader: str, part: bytes, /) -> bytes:
-        """Return the name of a part, given as its exact bytes, under one way of reading it."""
+    def mark(self, reader: str, part: bytes | str, name: str | None = None, /) -> bytes:
+        """Return the name of a part, given as its exact bytes or text, under one way of reading
+        it: `reader` says which, in our words, `name` is what the client calls the part."""
         ...
 
     def is_clean(self, mark: bytes, /) -> bool:

@@ -40,6 +40,10 @@ _BASE64_INSIDE: Final = re.compile(
     r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){4,}"
     r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3](?:[ABEFIJMNQRUVYZcdghklopstwx014589]=?|={0,2}))?"
 )
+_SHORTEST_INSIDE: Final = 16
+#: The letters that stand for two characters of ASCII, and those for a packed text.
+_ASCII_HEAD: Final = re.compile(r"[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589]")
+_GZIP_HEAD: Final = "H4s"
 #: Longest word that is searched for base64 inside; a longer one is a file.
 _LONGEST_SEARCHED: Final = 4096
 #: Most bytes that are unpacked of a compressed base64 word.
@@ -175,7 +179,7 @@ def _base64(word: str, read: Read) -> str:
     """Read a base64 word that is a text, and encode again what changed of it."""
     opened = _opened(word)
     if opened is None:
-        if len(word) > _LONGEST_SEARCHED:
+        if not _SHORTEST_INSIDE <= len(word) <= _LONGEST_SEARCHED:
             return word
         return _BASE64_INSIDE.sub(lambda found: _inside(found.group(), read), word)
     decoded, encoding = opened
@@ -202,12 +206,21 @@ def _opened(word: str) -> tuple[str, str] | None:
     compact = ("".join(word.split()) if "\n" in word else word).rstrip("=")
     if len(compact) % 4 == 1:
         return None
+    # Most are names in source code, whose first letters tell it.
+    if (
+        len(compact) < _SURE_BASE64
+        and _ASCII_HEAD.match(compact) is None
+        and not compact.startswith(_GZIP_HEAD)
+    ):
+        return None
     if "-" in compact or "_" in compact:
         compact = compact.translate(_URL_SAFE)
     raw = binascii.a2b_base64(compact + "=" * (-len(compact) % 4))
     if raw[:2] == b"\x1f\x8b":
         text = _unpacked(raw)
         return None if text is None else (text, "gzip")
+    if len(compact) < _SURE_BASE64 and not raw.isascii():
+        return None
     wide = raw[1::2].count(0) * 2 > len(raw) // 2 and len(raw) % 2 == 0
     encoding = "utf-16-le" if wide else "utf-8"
     try:

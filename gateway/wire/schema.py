@@ -153,6 +153,8 @@ class SchemaWalk:
             cast(OpaqueRedactor, redactor).opaque if offers(redactor, OpaqueRedactor) else None
         )
         self._fields = self.SCHEMA.fields
+        #: Under which names parts are remembered, by the method that walks them.
+        self._readers: dict[str, str] = {}
         #: Ids of the parts in which nothing was found, while the document they are of lives.
         self.clean: set[int] = set()
         #: Ids of parts in which something was found before: no use to look them up.
@@ -256,7 +258,11 @@ class SchemaWalk:
                 self.found.add(id(content[0]))
             return walk(part, place)
         written = dumps(part)
-        mark = memory.mark(f"{self.SCHEMA.name} {walk.__name__} {self._opaque}", written)
+        reader = self._readers.get(walk.__name__)
+        if reader is None:
+            reader = f"{self.SCHEMA.name} {walk.__name__} {self._opaque}"
+            self._readers[walk.__name__] = reader
+        mark = memory.mark(reader, written)
         if memory.is_clean(mark):
             self.clean.add(id(part))
             return part

@@ -78,7 +78,9 @@ def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         document = _parse(text, _unique)
     except _DuplicateKey:
         raise _duplicate(text) from None
-    check_depth(document, max_depth)
+    # So many brackets must open for it to be nested so deeply.
+    if data.count(b"{") + data.count(b"[") > max_depth:
+        check_depth(document, max_depth)
     if _SURROGATE_ESCAPE.search(text):
         _refuse_surrogates(document, Location())
     return document

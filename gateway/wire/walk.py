@@ -208,8 +208,7 @@ class Scanner:
         memory = self._memory if len(text) >= _WORTH_REMEMBERING else None
         if memory is None:
             return self._nested_here(text, key, depth)
-        reader = f"nested {depth} {'' if key is None else '='}{key or ''}"
-        mark = memory.mark(reader, text.encode("utf-8", "surrogatepass"))
+        mark = memory.mark(f"nested {depth}", text, key)
         if memory.is_clean(mark):
             return text
         before = memory.touched
@@ -239,7 +238,7 @@ class Scanner:
         was nothing is remembered, because it is sent again on every turn."""
         memory = self._memory if len(text) >= _WORTH_REMEMBERING else None
         if memory is not None:
-            mark = memory.mark("encoded", text.encode("utf-8", "surrogatepass"))
+            mark = memory.mark("encoded", text)
             if memory.is_clean(mark):
                 return text
             before = memory.touched
