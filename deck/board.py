@@ -93,6 +93,16 @@ class MergeState(StrEnum):
     REJECTED = "rejected"
 
 
+class CommitState(StrEnum):
+    """What became of the commit of a role's work in its worktree."""
+
+    MADE = "committed"
+    #: There was nothing to commit.
+    CLEAN = "clean"
+    #: A hook or git did not take it; the work is uncommitted.
+    FAILED = "failed"
+
+
 class Op(StrEnum):
     """Every kind of journal entry."""
 
@@ -201,7 +211,8 @@ _M = MergeState
 MERGE_MOVES: Final[Mapping[MergeState | None, frozenset[MergeState]]] = MappingProxyType(
     {
         None: frozenset({_M.WAITING, _M.SKIPPED}),
-        _M.WAITING: frozenset({_M.GATED, _M.MERGED, _M.SKIPPED, _M.FAILED}),
+        # A move to the same state only changes the reason shown.
+        _M.WAITING: frozenset({_M.WAITING, _M.GATED, _M.MERGED, _M.SKIPPED, _M.FAILED}),
         _M.GATED: frozenset({_M.MERGED, _M.SKIPPED, _M.FAILED, _M.REJECTED}),
         _M.FAILED: frozenset({_M.WAITING}),
         _M.MERGED: frozenset(),
@@ -354,6 +365,8 @@ class Loop:
     judge_task: str = ""
     path: str = ""
     reason: str = ""
+    #: The text of the last verdict, in the store.
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +377,18 @@ class Landing:
     role: str
     state: MergeState
     commit: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What became of the work of a task when it was to be committed; `head` is the head of the
+    role's branch then, empty when that failed."""
+
+    task: str
+    role: str
+    state: CommitState
+    head: str = ""
     reason: str = ""
 
 
@@ -403,6 +428,8 @@ class State:
     #: By the id of the builder's task.
     loops: Mapping[str, Loop] = field(default_factory=dict)
     landings: Mapping[str, Landing] = field(default_factory=dict)
+    #: Of the roles with worktrees, oldest first: one for each report.
+    commits: tuple[Commit, ...] = ()
     #: Since when a role is paused, in microseconds UTC.
     paused: Mapping[str, int] = field(default_factory=dict)
     #: The budget, as written, that a role has exceeded.
@@ -685,6 +712,7 @@ def _loop_moved(state: State, entry: Entry) -> State:
         judge_task=entry.task or (before.judge_task if before else ""),
         path=entry.path or (before.path if before else ""),
         reason=entry.reason,
+        verdict=entry.ref or (before.verdict if before else ""),
     )
     return replace(state, loops={**state.loops, loop.task: loop})
 
@@ -700,6 +728,14 @@ def _merge_moved(state: State, entry: Entry) -> State:
     commit = entry.digest or (before.commit if before else "")
     landing = Landing(task.id, entry.role or task.role, target, commit, entry.reason)
     return replace(state, landings={**state.landings, task.id: landing})
+
+
+def _worktree_committed(state: State, entry: Entry) -> State:
+    if entry.id not in state.tasks:
+        raise IllegalMove(f"There is no task {entry.id}.")
+    outcome = _member(CommitState, entry.state, "an outcome of a commit")
+    commit = Commit(entry.id, entry.role, outcome, entry.digest, entry.reason)
+    return replace(state, commits=(*state.commits, commit))
 
 
 def _role_paused(state: State, entry: Entry) -> State:
@@ -832,7 +868,7 @@ _APPLY: Final = MappingProxyType(
         Op.OWNED_TAKEN: _owned_taken,
         Op.LOOP_MOVED: _loop_moved,
         Op.WORKTREE_MADE: _on_record_only,
-        Op.WORKTREE_COMMITTED: _on_record_only,
+        Op.WORKTREE_COMMITTED: _worktree_committed,
         Op.MERGE_MOVED: _merge_moved,
         Op.ROLE_PAUSED: _role_paused,
         Op.ROLE_RESUMED: _role_resumed,

@@ -2,9 +2,10 @@
 
 Owns the refs: their names (`<epoch>-<name>`), their messages and how many are kept. A snapshot is
 a parentless commit by choragos <choragos@localhost>; its subject says `<id> -> <role>: <label>`,
-its body holds `head: <sha>`, `deck: <id>` (which deck of the repository made it) and
-`at: <nanoseconds>` (order within one second). Names: `T1` before a delivery, `T1-done` when the
-task ended, `T1-merge` before a merge, `pre-rollback-T1` before an undo. Invariants: a ref is
+its body holds `head: <sha>`, `deck: <id>` (which deck of the repository made it), `top: <id>` (of
+which working tree) and `at: <nanoseconds>` (order within one second). Names: `T1` before a
+delivery, `T1-done` when the task ended, `T1-merge` before a merge and `T1-merge-done` with what it
+brought, `pre-rollback-T1` before an undo. Invariants: a ref is
 created, never moved; the newest of a name sorts last; nothing but these refs is ever deleted.
 Blocking: the session calls it in a thread, the command line directly.
 """
@@ -78,6 +79,8 @@ class Checkpoint:
     subject: str
     head: str | None
     deck: str | None
+    #: Of the working tree it shows; None in those of older decks.
+    top: str | None = None
 
     @property
     def kind(self) -> Kind:
@@ -106,21 +109,25 @@ def delivery_subject(task_id: str, role: str, label: str) -> str:
 
 
 class Checkpoints:
-    """The checkpoints of the repository around `cwd`, seen from the deck in `cwd`."""
+    """The checkpoints of a deck, of the working tree around `cwd`."""
 
     def __init__(
         self,
         cwd: Path,
         keep: int = DEFAULT_KEEP,
         clock: Callable[[], int] = time.time_ns,
+        deck: Path | None = None,
     ) -> None:
-        """Find the repository. Raises GitMissing or NotARepository."""
+        """Find the repository; `deck` is the directory of the deck where that is not `cwd`, but
+        the checkout of one of its roles. Raises GitMissing or NotARepository."""
         self.repo = GitRepo(cwd)
-        self.directory = cwd
+        self.directory = deck or cwd
+        self._is_checkout = deck is not None
+        self._top = session_id(str(self.repo.top))
         self.keep = keep
         #: Held over each snapshot and each undo, so that their order is that of their content.
         self.lock = threading.RLock()
-        self._deck = session_id(str(cwd))
+        self._deck = session_id(str(self.directory))
         self._clock = clock
 
     def create(self, name: str, subject: str, lost: Iterable[tuple[str, str]] = ()) -> Checkpoint:
@@ -138,7 +145,7 @@ class Checkpoints:
     def end_lost(self) -> int:
         """End the tasks an earlier session of this deck left open; return how many."""
         with self.lock:
-            ours = self.list()
+            ours = [found for found in self.list() if self.shows(found)]
             last: dict[str, Checkpoint] = {}
             for found in reversed(ours):
                 if found.kind is Kind.DELIVERY:
@@ -171,7 +178,9 @@ class Checkpoints:
         same = [found.epoch for found in existing if found.name == name]
         epoch = max([at // 1_000_000_000, *(second + 1 for second in same)])
         head = self.repo.head()
-        message = f"{_one_line(subject)}\n\nhead: {head or 'none'}\ndeck: {self._deck}\nat: {at}\n"
+        facts = {"head": head or "none", "deck": self._deck, "top": self._top, "at": at}
+        body = "".join(f"{name}: {value}\n" for name, value in facts.items())
+        message = f"{_one_line(subject)}\n\n{body}"
         stamp = f"{at // 1_000_000_000} +0000"
         commit = self.repo.run(
             "commit-tree", tree, stdin=message.encode("utf-8", "replace"),
@@ -180,8 +189,17 @@ class Checkpoints:
         ref = self._claim(name, epoch, commit)
         return next(found for found in self._read() if found.ref == ref)
 
+    def merged(self, before: Checkpoint, merge: str) -> Checkpoint:
+        """Record what a merge commit brought, as the end of the checkpoint before it: so what
+        others did meanwhile never counts as brought by it. Raises GitError."""
+        with self.lock:
+            brought = self.repo.differences(f"{merge}^1", merge)
+            after = {found.path: found.after for found in brought}
+            tree = self.repo.compose(before.tree, after)
+            return self.record(before.name + _DONE, f"{before.name} -> workspace: merged", tree)
+
     def list(self) -> tuple[Checkpoint, ...]:
-        """Return this deck's checkpoints, newest first.
+        """Return this deck's checkpoints, also those of its roles' checkouts, newest first.
 
         Those of other decks in the repository are left out; so are refs with foreign names.
         """
@@ -255,8 +273,13 @@ class Checkpoints:
         return rollback.apply_plan(self, plan)
 
     def history(self) -> tuple[Checkpoint, ...]:
-        """Return the checkpoints of every deck in the repository, oldest first."""
-        return tuple(reversed(self._read()))
+        """Return the checkpoints of every deck in this working tree, oldest first."""
+        return tuple(found for found in reversed(self._read()) if self.shows(found))
+
+    def shows(self, found: Checkpoint) -> bool:
+        """Tell whether a checkpoint is of this working tree."""
+        # An older deck did not say; it took none in a role's checkout.
+        return not self._is_checkout if found.top is None else found.top == self._top
 
     def _claim(self, name: str, epoch: int, commit: str) -> str:
         """Create the ref, a second later if another process took the name; return it."""
@@ -309,6 +332,7 @@ def _parse(record: str) -> Checkpoint | None:
         subject=subject,
         head=None if head == "none" else head,
         deck=facts.get("deck"),
+        top=facts.get("top"),
     )
 
 

@@ -9,7 +9,7 @@ repositories inside the repository are left alone.
 Whose change it was: between two neighboring snapshots the tasks then open are known. A path that
 changed while one task alone was at work is that task's. Of those that only changed while several
 were at work nothing is guessed: they are left alone and said, with what the tasks' texts hint at,
-unless the caller asks to overwrite. What an undo itself changed is no task's work. A file that
+unless the caller asks to overwrite. What an undo or a merge changed is no task's work. A file that
 appeared while no task was open is never deleted without being asked for. An undo whose process
 died is finished by undoing to the same checkpoint, or taken back by undoing to its own.
 The command line calls this through Checkpoints; the files are moved by `deck.restore`.
@@ -59,6 +59,8 @@ __all__ = [
 #: File times come from the kernel's tick, up to 10 ms behind the clock that stamps snapshots.
 _TICK_SECONDS: Final = 0.01
 _LISTED: Final = 5
+#: What the deck itself does to a working tree.
+_OF_THE_DECK: Final = (Kind.UNDO, Kind.MERGE)
 
 
 class Scope(Enum):
@@ -160,7 +162,7 @@ class _Evidence:
 def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Overlap) -> Plan:
     """Return what undoing to `target` would change. Raises GitError.
 
-    A checkpoint that is not the start of anything (before a merge, an end) is always whole.
+    A checkpoint that is not the start of anything (an end, a merge that failed) is always whole.
     """
     with turn(store.repo) as held:
         halfway = _under_way(store, held)
@@ -171,9 +173,9 @@ def make_plan(store: Checkpoints, target: Checkpoint, scope: Scope, overlap: Ove
     history = store.history()
     ours = [found for found in history if found.deck == target.deck]
     window = _window(target, ours)
-    if target.kind is Kind.UNDO and window.end is None:
+    if target.kind in _OF_THE_DECK and window.end is None:
         scope = Scope.WHOLE
-    if scope is Scope.WHOLE or target.kind in (Kind.DONE, Kind.MERGE):
+    if scope is Scope.WHOLE or target.kind is Kind.DONE:
         return _plan_of_everything(repo, target, history, now_tree, overlap)
     notes = _head_note(repo, target) + _end_note(window)
     evidence = _gather(repo, window, ours, now_tree)
@@ -235,8 +237,10 @@ def _made_by_tasks(
     windows = [
         _window(start, [found for found in history if found.deck == start.deck])
         for start in history
-        if start.kind in (Kind.DELIVERY, Kind.UNDO)
+        if start.kind in (Kind.DELIVERY, *_OF_THE_DECK)
     ]
+    # A merge that failed left nothing open.
+    windows = [w for w in windows if w.start.kind is not Kind.MERGE or w.end is not None]
     made: set[str] = set()
     since = [found for found in history if found.at >= target.at]
     for start, end, changed in _segments(repo, since, now_tree):
@@ -433,13 +437,13 @@ def _end_note(window: _Window) -> tuple[str, ...]:
 def _gather(repo: GitRepo, window: _Window, ours: list[Checkpoint], now_tree: str) -> _Evidence:
     """Sort the paths changed since the task began by who was at work then."""
     tasks = [_window(f, ours) for f in ours if f.kind is Kind.DELIVERY]
-    undos = [_window(f, ours) for f in ours if f.kind is Kind.UNDO]
+    others_work = [_window(f, ours) for f in ours if f.kind in _OF_THE_DECK]
     evidence = _Evidence()
     since = [found for found in ours if found.at >= window.start.at]
     for start, end, differences in _segments(repo, since, now_tree):
         changed = {found.path for found in differences}
-        if any(undo.end is not None and undo.covers(start, end) for undo in undos):
-            if window.start.kind is Kind.UNDO and window.covers(start, end):
+        if any(one.end is not None and one.covers(start, end) for one in others_work):
+            if window.start.kind in _OF_THE_DECK and window.covers(start, end):
                 evidence.alone |= changed
             continue
         open_tasks = {task.start.name for task in tasks if task.covers(start, end)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -91,18 +91,20 @@ def rollback(
     """Undo what one task did to the files; HEAD, index and branches stay."""
     from deck.checkpoints import GitError
     from deck.rollback import Overlap, Scope
+    from deck.undoing import choose
 
     _warn_if_live()
     try:
-        store = _store()
+        choice = choose(here(), target)
+        store = choice.store
         plan = store.plan_rollback(
-            store.find(target),
+            choice.target,
             Scope.WHOLE if whole else Scope.TASK,
             Overlap.OVERWRITE if force else Overlap.REFUSE,
         )
     except GitError as failure:
         fail(failure)
-    _show(plan)
+    _show(plan, choice.notes)
     if plan.conflicts:
         fail(
             f"{len(plan.conflicts)} file(s) of {plan.target.name} were changed again later; "
@@ -144,7 +146,7 @@ def _listed(store: Checkpoints) -> list[Checkpoint]:
     return [item for item in store.list() if item.kind is not Kind.DONE]
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: Plan, notes: Sequence[str]) -> None:
     kind = "every file" if plan.scope.value == "whole" else "the task's files"
     typer.echo(f"{plan.target.subject}  ({kind})")
     _list(
@@ -153,7 +155,7 @@ def _show(plan: Plan) -> None:
     )
     _list(_finding("left alone", found) for found in plan.left_alone)
     _list(_finding("conflict", found) for found in plan.conflicts)
-    for note in plan.notes:
+    for note in (*notes, *plan.notes):
         typer.echo(f"note: {note}")
 
 
