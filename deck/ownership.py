@@ -85,16 +85,21 @@ def verdict(state: State, task: Task, since: int, until: int, owners: Iterable[s
     at_work = {
         other.role
         for other in state.tasks.values()
-        if other.id != task.id and _was_at_work(other, since, until)
+        if other.id != task.id and _was_at_work(state, other, since, until)
     }
     return Verdict.SHARED if names <= at_work else Verdict.VIOLATION
 
 
-def _was_at_work(task: Task, since: int, until: int) -> bool:
+def _was_at_work(state: State, task: Task, since: int, until: int) -> bool:
     # One that ran out of time is not believed to be at work any more.
     if task.state is TaskState.TIMED_OUT or not task.delivered_at:
         return False
-    return task.delivered_at <= until and (not task.closed_at or task.closed_at >= since)
+    ended = task.closed_at
+    if task.state is TaskState.IN_REVIEW:
+        # Its role was done when it reported, however long a person then thinks about it.
+        reported = [report.at for report in state.reports.values() if report.task == task.id]
+        ended = max(reported, default=0)
+    return task.delivered_at <= until and (not ended or ended >= since)
 
 
 def _value(root: str, path: str) -> str:
@@ -109,21 +114,24 @@ def _value(root: str, path: str) -> str:
         return UNREADABLE
     if os.path.commonpath([root, found]) != root:
         return UNREADABLE
-    try:
-        digest = _digest(found)
-    except OSError:
-        return UNREADABLE
-    return f"{digest} by link {link}" if link else digest
+    digest = file_hash(found)
+    return f"{digest} by link {link}" if link and digest != UNREADABLE else digest
 
 
-def _digest(path: str) -> str:
+def file_hash(path: str) -> str:
+    """Return the SHA-256 of a regular file in hexadecimal, ABSENT or UNREADABLE. Blocks."""
     # Without O_NONBLOCK a pipe in a file's place would hold the deck up.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("not a regular file")
-        hashed = hashlib.sha256()
-        while chunk := file.read(_CHUNK):
-            hashed.update(chunk)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return UNREADABLE
+            hashed = hashlib.sha256()
+            while chunk := file.read(_CHUNK):
+                hashed.update(chunk)
+    except FileNotFoundError:
+        return ABSENT
+    except (OSError, ValueError):
+        return UNREADABLE
     return hashed.hexdigest()

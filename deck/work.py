@@ -12,7 +12,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from deck import briefing, briefs, gates
+from deck import briefing, briefs, gates, judging
 from deck.board import Decision, Entry, Gate, GateKind, Op, ReportState, Task, TaskState
 from deck.callers import Caller
 from deck.desk import Desk
@@ -20,9 +20,22 @@ from deck.durations import format_duration
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.merging import Merging
 from deck.metering import Metering
-from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
-from deck.review import Review
+from deck.protocol import (
+    EVERY_LOST,
+    Command,
+    Target,
+    TargetState,
+    Verb,
+    delegate_ack,
+    error,
+    ok,
+    one_line,
+    parse_ack,
+)
+from deck.recall import lost_tasks
+from deck.review import Reception, Review
 from deck.seats import Seat
+from deck.settling import Order
 from deck.snapshots import Snapshots
 
 #: A line that is typed has to fit a terminal's input line, 4095 bytes.
@@ -40,6 +53,10 @@ class Work:
     review: Review
     merging: Merging
     _filing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        """Let the review hand out its own tasks and bring what it has accepted."""
+        self.review.employ(self)
 
     # -- delegate -------------------------------------------------------------------------------
 
@@ -59,7 +76,8 @@ class Work:
         text_ref = await asyncio.to_thread(self.desk.texts.put, command.task)
         digest = await self._digest_if_gated(command, str(brief))
         # One synchronous pass: ids, order of the queues and order of the journal agree.
-        accepted = [self._accept(n, caller, text_ref, str(brief), digest) for n in command.to]
+        order = Order(caller.name, text_ref, str(brief), digest)
+        accepted = [self.accept(name, order) for name in command.to]
         targets = [
             await (self._refuse(name, caller, one) if isinstance(one, str) else one)
             for name, one in zip(command.to, accepted, strict=True)
@@ -103,9 +121,7 @@ class Work:
             return ""
         return await asyncio.to_thread(gates.digest, self.desk.texts, command.task, brief)
 
-    def _accept(
-        self, name: str, caller: Caller, text_ref: str, brief: str, digest: str
-    ) -> asyncio.Future[Target] | str:
+    def accept(self, name: str, order: Order) -> asyncio.Future[Target] | str:
         """Make a task for one target, or return why not. No await: see `delegate`."""
         desk = self.desk
         seat = desk.seats.get(name)
@@ -120,15 +136,17 @@ class Work:
                 desk.now(),
                 id=task_id,
                 role=name,
-                sender=caller.name,
+                sender=order.sender,
                 state=TaskState.GATED if gated else TaskState.QUEUED,
-                path=brief,
-                ref=text_ref,
+                path=order.brief,
+                ref=order.text_ref,
+                task=order.judges,
+                count=order.round,
             )
         )
         if not gated:
             return self.queue(seat, task_id, durable)
-        gate_id, opened = self.gatekeeper.open(GateKind.ENTRY, digest, task=task_id)
+        gate_id, opened = self.gatekeeper.open(GateKind.ENTRY, order.digest, task=task_id)
         return asyncio.ensure_future(self._hold(task_id, gate_id, asyncio.gather(durable, opened)))
 
     def queue(
@@ -145,30 +163,44 @@ class Work:
             await durable
         desk = self.desk
         task = desk.state.tasks[task_id]
-        text = desk.texts.get(task.text_ref)
-        if text is None:
-            text = "(the text of this task was lost; ask for it again)"
-        seat, assignment = desk.seats[task.role], briefs.Assignment(task.id, text, task.brief)
         # One after the other: the copy for old readers must end as the latest one.
         async with self._filing:
-            file = await asyncio.to_thread(briefing.task_text, desk, seat, assignment)
+            file = await asyncio.to_thread(self._file_of, task)
+            latest = judging.judge_task_name if task.judges else briefs.latest_task_name
             try:
-                for name in (briefs.task_name(task.id), briefs.latest_task_name(task.role)):
+                for name in (briefs.task_name(task.id), latest(task.role)):
                     await asyncio.to_thread(briefs.write, desk.state_dir, name, file)
             except OSError as failure:
                 reason = f"its task file cannot be written: {failure.strerror}"
-                await desk.move(task, TaskState.REFUSED, reason)
+                # Work that was done once goes to a person.
+                done = task.id in desk.state.loops
+                await desk.move(task, TaskState.IN_REVIEW if done else TaskState.REFUSED, reason)
                 return Target(task.role, task.id, TargetState.REFUSED, reason)
+            loop, round_ = self.review.loops.round_of(task)
             self.desk.events.write(
                 "INFO",
                 "delegate",
                 id=task.id,
-                **{"from": task.sender},
+                **{"from": judging.DECK if loop else task.sender},
                 to=task.role,
                 task=desk.label(task),
-                brief=task.brief,
+                brief=None if loop else task.brief,
+                loop=loop or None,
+                round=round_ or None,
             )
         return Target(task.role, task.id, TargetState.QUEUED)
+
+    def _file_of(self, task: Task) -> str:
+        """Return the text of a task's file. Blocks."""
+        desk = self.desk
+        if task.judges:
+            return self.review.loops.judge_text(task)
+        text = desk.texts.get(task.text_ref)
+        if text is None:
+            text = "(the text of this task was lost; ask for it again)"
+        text = self.review.loops.builder_text(task, text)
+        assignment = briefs.Assignment(task.id, text, task.brief)
+        return briefing.task_text(desk, desk.seats[task.role], assignment)
 
     async def _hold(self, task_id: str, gate_id: str, durable: Durable) -> Target:
         await durable
@@ -207,9 +239,9 @@ class Work:
         before = desk.state.tasks.get(command.id)
         # The start role needs no news of what it did itself.
         own = caller.role == desk.start_name and (before is None or before.role == caller.role)
-        first = ReportState.DELIVERED if own else ReportState.QUEUED
-        if before is not None and self.review.wanted(before):
-            first = ReportState.HELD
+        usual = Reception(ReportState.DELIVERED if own else ReportState.QUEUED)
+        special = self.review.reception(before) if before is not None else None
+        first, why = (special or usual).state, (special or usual).reason
         report_id = desk.state.next_report_id()
         durable: Durable = desk.journal.record(
             Entry(
@@ -223,7 +255,7 @@ class Work:
                 path=path,
                 ref=text_ref,
                 done=command.done,
-                reason=problem,
+                reason=why or problem,
             )
         )
         after = desk.state.tasks.get(command.id)
@@ -236,15 +268,35 @@ class Work:
             "work-done",
             id=command.id,
             **{"from": caller.name},
-            to=desk.start_name,
+            to=judging.DECK if before is not None and before.judges else desk.start_name,
             done=command.done,
             task=one_line(command.task),
             report=path,
         )
+        more: dict[str, object] = {"reason": why} if why else {}
+        if first is ReportState.WITHHELD:
+            self._tell_withheld(before, report_id, why)
         if command.done and caller.name in (desk.start_name, "operator"):
-            await desk.record(Entry(Op.FINISHED, desk.now(), sender=caller.name))
+            more |= await self._finish(caller)
         desk.job(self._close(after if resolved else None, report_id))
-        return ok(report=report_id, resolved=resolved)
+        return ok(report=report_id, resolved=resolved, state=str(first), **more)
+
+    def _tell_withheld(self, task: Task | None, report_id: str, why: str) -> None:
+        """A report that came after the decision is not passed on, but not hushed up either."""
+        if task is not None and task.state in (TaskState.REPORTED, TaskState.REFUSED):
+            said = f"{task.role} reported {task.id} once more ({report_id}), not passed on: {why}."
+            self.desk.notify(said)
+
+    async def _finish(self, caller: Caller) -> dict[str, object]:
+        """The start role says that all is done; what is still under review is said to it."""
+        desk = self.desk
+        await desk.record(Entry(Op.FINISHED, desk.now(), sender=caller.name))
+        waiting = [t.id for t in desk.state.open_tasks() if t.state is TaskState.IN_REVIEW]
+        if not waiting:
+            return {}
+        desk.events.write("WARN", "finished with open reviews", ids=",".join(waiting))
+        desk.notify(f"still under review, so not counted as done: {', '.join(waiting)}")
+        return {"open_reviews": waiting}
 
     def _report_path(self, report: str) -> tuple[str, str]:
         """A report is never refused for its file; what is wrong with it is shown."""
@@ -273,8 +325,7 @@ class Work:
         if task is not None:
             await self.snapshots.after(task)
         await self.metering.end(task)
-        if self.desk.state.reports[report_id].state is ReportState.HELD:
-            await self.review.take(report_id)
+        await self.review.take(report_id)
 
     # -- gates and second chances ---------------------------------------------------------------
 
@@ -332,6 +383,8 @@ class Work:
 
     async def again(self, command: Command, caller: Caller) -> bytes:
         """Offer a lost or timed-out task to its role once more."""
+        if command.id == EVERY_LOST:
+            return await self._all_again(caller)
         task = self.desk.state.tasks.get(command.id)
         if task is None:
             return error(f"There is no task {command.id[:20]!r}; see `choragos board`.")
@@ -344,3 +397,12 @@ class Work:
             present = self.desk.state.tasks[task.id].state
             return error(f"{task.id} is {present}; only lost or timed-out tasks can go again.")
         return ok(id=task.id, state="queued")
+
+    async def _all_again(self, caller: Caller) -> bytes:
+        """Offer every lost task once more, oldest first; one that cannot go says why."""
+        told = []
+        for task_id in lost_tasks(self.desk.state):
+            answer = parse_ack(await self.again(Command(Verb.AGAIN, id=task_id), caller))
+            state = "queued" if answer.get("status") == "ok" else "refused"
+            told.append({"id": task_id, "state": state, "reason": answer.get("reason", "")})
+        return ok(tasks=told)
