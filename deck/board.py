@@ -213,7 +213,7 @@ MERGE_MOVES: Final[Mapping[MergeState | None, frozenset[MergeState]]] = MappingP
         None: frozenset({_M.WAITING, _M.SKIPPED}),
         # A move to the same state only changes the reason shown.
         _M.WAITING: frozenset({_M.WAITING, _M.GATED, _M.MERGED, _M.SKIPPED, _M.FAILED}),
-        _M.GATED: frozenset({_M.MERGED, _M.SKIPPED, _M.FAILED, _M.REJECTED}),
+        _M.GATED: frozenset({_M.GATED, _M.MERGED, _M.SKIPPED, _M.FAILED, _M.REJECTED}),
         _M.FAILED: frozenset({_M.WAITING}),
         _M.MERGED: frozenset(),
         _M.SKIPPED: frozenset(),

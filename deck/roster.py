@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -60,6 +60,8 @@ class Surroundings:
     gateway: Gateway
     wall: Wall | None = None
     directory: Path = Path()
+    #: Where a role works, or None for `directory`.
+    place: Callable[[Role], Path | None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ def seating(role: Role, around: Surroundings) -> Seating:
     """Return what the role's adapter is told of its seat."""
     gateway = around.gateway
     return Seating(
-        project=around.directory,
+        project=around.place(role) or around.directory,
         home=role_home(around.environ, around.session, role.name),
         own=role.wall or role.home is Home.OWN,
         url=gateway.role_url(role.name) if gateway.enforced else None,
@@ -153,6 +155,8 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
         environ["TERM"] = "xterm-256color"
     if "PATH" in environ:
         environ["PATH"] = with_deck_program(environ["PATH"])
+    if (place := around.place(role)) is not None and "PWD" in environ:
+        environ["PWD"] = str(place)
     environ[SOCKET_ENV] = around.socket
     environ[ROLE_ENV] = role.name
     environ[TOKEN_ENV] = credential.token
@@ -214,7 +218,6 @@ def unenforced(config: Config) -> tuple[str, ...]:
             "judge": bool(role.judge),
             "fresh": role.fresh,
             "owns_files": bool(role.owns_files),
-            "worktree": role.worktree,
         }
         said += [
             f"role {role.name}: `{key}` is not enforced by this version; the role works without it"

@@ -145,11 +145,11 @@ class Session:
         write_sidecar(options.paths)
         self._log_start(resumed)
         await self._start_gateway(resumed)
+        await self._open_parts.snapshots.start()
+        await self._open_parts.merging.prepare(self._config)
         await self._enclose()
         await self._open_parts.stamping.start()
-        await self._open_parts.snapshots.start()
         await self._open_parts.briefing.brief_team(resumed=resumed)
-        await self._open_parts.merging.prepare(self._config)
         await self._open_parts.work.reopen_gates()
         for seat in desk.seats.values():
             await seat.start()
@@ -215,6 +215,7 @@ class Session:
         parts.stamping.closed = True
         async with AsyncExitStack() as ends:
             # Last in, first out.
+            ends.callback(parts.merging.close)
             ends.push_async_callback(self._end_gateway, desk)
             if self._gateway_was_up and desk.gateway.child is None:
                 ends.push_async_callback(parts.stamping.leave)
@@ -313,7 +314,11 @@ class Session:
 
     def _make_seats(self) -> None:
         desk = self._desk
-        self._wall = Wall(self._config, desk.paths, desk.environ, desk.gateway, self.dispatch)
+        merging = self._open_parts.merging
+        self._wall = Wall(
+            self._config, desk.paths, desk.environ, desk.gateway, self.dispatch, place=merging.place
+        )
+        merging.wall = self._wall
         around = Surroundings(
             session=desk.paths.id,
             socket=str(desk.paths.socket),
@@ -321,6 +326,7 @@ class Session:
             gateway=desk.gateway,
             wall=self._wall,
             directory=desk.directory,
+            place=merging.place,
         )
         for role in self._config.roles:
             # A second role of the same name could never be addressed.
@@ -335,7 +341,7 @@ class Session:
                     stamped=self._open_parts.stamping.after,
                     before_delivery=self._before_delivery,
                     on_status=self._pane_status,
-                    place=self._open_parts.merging.place,
+                    place=merging.place,
                 )
 
     def _free_boot_file(self, role: Role) -> str:
@@ -529,6 +535,7 @@ class Session:
 
     async def _before_delivery(self, task: Task) -> None:
         parts = self._open_parts
+        await parts.merging.before(task)
         await asyncio.gather(
             parts.snapshots.before(task), parts.metering.begin(task), parts.review.begin(task)
         )
@@ -646,6 +653,7 @@ class _Parts:
         keeper.serve(GateKind.ENTRY, work.rules())
         for kind in RESULT_GATES:
             keeper.serve(kind, review.rules())
+        keeper.serve(GateKind.MERGE, merging.rules())
         stamping = Stamping(desk)
         operating = Operating(desk, metering, stamping)
         return cls(

@@ -30,10 +30,13 @@ from shared.paths import private_dir, state_dir
 _COMMON: Final = ("/tmp", "/var/tmp", "/run", "/home", "/root", "/mnt", "/media")  # noqa: S108
 #: Of a repository: settings and hooks that git obeys, also when the deck or a person runs it.
 _OBEYED_BY_GIT: Final = ("config", "config.worktree", "hooks", "info/attributes")
+#: Of what git keeps of a linked working tree: where everything else is.
+_OBEYED_IN_A_CHECKOUT: Final = ("commondir", "gitdir", "config.worktree")
 _CONTENT: Final = frozenset({"objects", "refs", "logs", "hooks", "info", "worktrees"})
 #: Of the deck's own directory: what no role has a use for.
 _DECKS_OWN: Final = ("ledger", "logs", "checkpoints")
 TASKS_DIR: Final = "tasks"
+WORKTREES_DIR: Final = "worktrees"
 _GIT_SECONDS: Final = 10.0
 #: The kernel's limit on mounts is far away; a command line's is not.
 MAX_SUBMODULES: Final = 200
@@ -116,11 +119,18 @@ def environment(env: Mapping[str, str], home: Path, control: Path) -> dict[str, 
 
 
 def mounts(
-    places: Places, role: str, program: str, env: Mapping[str, str], read: Sequence[str] = ()
+    places: Places,
+    role: str,
+    program: str,
+    env: Mapping[str, str],
+    read: Sequence[str] = (),
+    *,
+    checkout: Path | None = None,
 ) -> tuple[Mount, ...]:
     """Return what a role sees, in the order in which it is mounted. Raises Unsafe.
 
-    `env` is the role's environment before `environment`; `read` its `wall_read`.
+    `env` is the role's environment before `environment`; `read` its `wall_read`; `checkout` where
+    it works, if not in the project itself.
     """
     _refuse_unsafe(places)
     project, hidden = places.project, _hidden(places)
@@ -143,6 +153,7 @@ def mounts(
     plan = [Mount(Show.EMPTY, path) for path in hidden]
     plan += [Mount(Show.READ, path) for path in visible]
     plan += [Mount(Show.WRITE, path) for path in written]
+    plan += _checkouts(places, git, checkout)
     plan += [Mount(Show.READ, path) for path in fixed(places, repositories)]
     plan += [Mount(Show.EMPTY, path) for path in secrets]
     plan += [Mount(Show.WRITE, path) for path in (places.home(role), *_given_homes(env, places))]
@@ -179,6 +190,23 @@ def _git_directories(git: Path | None) -> list[Path]:
         if "config" in files:
             modules.append(Path(directory))
     return [git, *modules[:MAX_SUBMODULES]]
+
+
+def _checkouts(places: Places, git: Path | None, checkout: Path | None) -> Iterator[Mount]:
+    """Of the roles' checkouts and of what git keeps of each: only its own can be written, and of
+    that nothing that would lead git, when the deck runs it there, to other settings."""
+    shared = [places.project / briefs.STATE_DIR / WORKTREES_DIR]
+    shared += [git / "worktrees"] if git is not None else []
+    yield from (Mount(Show.READ, path) for path in shared if path.is_dir())
+    for place in (places.project, checkout):
+        top, own = _working_tree(place) if place is not None else (None, None)
+        if top is None or own is None or own == git:
+            continue
+        if place == checkout:
+            yield Mount(Show.WRITE, top)
+        yield Mount(Show.WRITE, own)
+        kept = [top / ".git", *(own / name for name in _OBEYED_IN_A_CHECKOUT)]
+        yield from (Mount(Show.READ, path) for path in kept if path.exists())
 
 
 def _make_what_is_kept(places: Places, repositories: Sequence[Path]) -> None:
@@ -319,13 +347,22 @@ def _wanted(entry: str, places: Places) -> Path:
 
 def _git_places(project: Path) -> tuple[Path | None, Path | None]:
     """Return the top of the project's repository and its shared git directory, where it has one."""
+    return _ask_git(project, "--git-common-dir")
+
+
+def _working_tree(place: Path) -> tuple[Path | None, Path | None]:
+    """Return the top of a working tree and what git keeps of it alone."""
+    return _ask_git(place, "--git-dir")
+
+
+def _ask_git(place: Path, what: str) -> tuple[Path | None, Path | None]:
     git = shutil.which("git")
     if git is None:
         return None, None
     try:
         done = subprocess.run(
-            [git, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir"],
-            cwd=project,
+            [git, "rev-parse", "--path-format=absolute", "--show-toplevel", what],
+            cwd=place,
             capture_output=True,
             check=False,
             timeout=_GIT_SECONDS,

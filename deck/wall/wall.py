@@ -55,8 +55,11 @@ class Wall:
         dispatch: Dispatch,
         *,
         door: str = "",
+        place: Callable[[Role], Path | None] = lambda _: None,
     ) -> None:
-        """`door` names the directory of its sockets, for a wall that is only proved."""
+        """`door` names the directory of its sockets, for a wall that is only proved; `place` says
+        where a role works that does not work in the project itself."""
+        self._place = place
         self.roles = tuple(role for role in config.roles if role.wall)
         runtime = paths.sidecar.parent
         self._places = Places(
@@ -157,13 +160,16 @@ class Wall:
         if bwrap is None:
             raise WallError(_sentence(role, f"{BWRAP} is not on PATH any more; install bubblewrap"))
         try:
-            mounts = seen.mounts(self._places, role.name, role.command, env, role.wall_read)
+            place = self._place(role)
+            mounts = seen.mounts(
+                self._places, role.name, role.command, env, role.wall_read, checkout=place
+            )
         except seen.Unsafe as unsafe:
             raise WallError(_sentence(role, str(unsafe))) from None
         plan = Plan(
             bwrap=bwrap,
             python=os.path.realpath(sys.executable),
-            directory=self._places.project,
+            directory=place or self._places.project,
             mounts=mounts,
             address=f"{self._gateway.host}:{self._gateway.port}",
             way_out=self._way_out,
