@@ -42,6 +42,8 @@ class Budgets:
         """
         for seat in list(self.desk.seats.values()):
             role = seat.role
+            if seat.stopping:
+                continue
             if role.budget is None:
                 if role.name in self.desk.state.exceeded:
                     self._rearm(role.name, "it has no budget any more")

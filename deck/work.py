@@ -165,11 +165,8 @@ class Work:
         task = desk.state.tasks[task_id]
         # One after the other: the copy for old readers must end as the latest one.
         async with self._filing:
-            file = await asyncio.to_thread(self._file_of, task)
-            latest = judging.judge_task_name if task.judges else briefs.latest_task_name
             try:
-                for name in (briefs.task_name(task.id), latest(task.role)):
-                    await asyncio.to_thread(briefs.write, desk.state_dir, name, file)
+                await self._file(task)
             except OSError as failure:
                 reason = f"its task file cannot be written: {failure.strerror}"
                 # Work that was done once goes to a person.
@@ -189,6 +186,13 @@ class Work:
                 round=round_ or None,
             )
         return Target(task.role, task.id, TargetState.QUEUED)
+
+    async def _file(self, task: Task) -> None:
+        """Write a task's own file and the copy for old readers. Raises OSError."""
+        file = await asyncio.to_thread(self._file_of, task)
+        latest = judging.judge_task_name if task.judges else briefs.latest_task_name
+        for name in (briefs.task_name(task.id), latest(task.role)):
+            await asyncio.to_thread(briefs.write, self.desk.state_dir, name, file)
 
     def _file_of(self, task: Task) -> str:
         """Return the text of a task's file. Blocks."""
@@ -393,6 +397,10 @@ class Work:
             return error(f"{task.role} is not running; {task.id} cannot be offered again.")
         if refusal := await self.closed(Command(Verb.DELEGATE, to=(task.role,))):
             return error(refusal)
+        if task.state in (TaskState.LOST, TaskState.TIMED_OUT):
+            # It may be from another deck or long ago, and the team has changed since.
+            async with self._filing:
+                await self._file(task)
         if not await seat.offer_again(task.id, f"offered again by {caller.name}"):
             present = self.desk.state.tasks[task.id].state
             return error(f"{task.id} is {present}; only lost or timed-out tasks can go again.")

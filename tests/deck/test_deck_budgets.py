@@ -39,7 +39,7 @@ class Scene:
         self.notices: list[str] = []
         self.paused: list[str] = []
         self.gateway = SimpleNamespace(enforced=True, scrape=self._scrape)
-        self.seat = SimpleNamespace(name="coder", role=Role("coder", **role))
+        self.seat = SimpleNamespace(name="coder", role=Role("coder", **role), stopping=False)
         self.seats = {"coder": self.seat}
         ui = SimpleNamespace(on_budget="ring")
         self.config = SimpleNamespace(pricing=PRICING, ui=ui)
