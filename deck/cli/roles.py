@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deck.cli.errands import send
 from deck.cli.failure import fail
-from deck.cli.work import Json, send
+from deck.cli.work import Json
 from deck.protocol import Command, Verb
 
 RoleName = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the team.")]
@@ -87,7 +88,7 @@ def _keys(item: str) -> list[str]:
 
 
 def enforce(
-    state: Annotated[str, typer.Argument(metavar="on|off")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="on or off.")],
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:

@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
+from deck.cli.errands import TOKEN_ENV, send
 from deck.cli.failure import fail
-from deck.cli.work import TOKEN_ENV, send
 from deck.protocol import Command, Verb
 from deck.sessions import (
     SessionError,

@@ -1,30 +1,19 @@
 """`choragos delegate`, `work-done`, `again`: how agents and people hand work out and report it.
 
-Owns these verbs' options and the sentences they print. The ack decides: a refused target is exit 1
-with the reason on stderr, so neither an agent nor a script can take a refusal for a delivery.
+Owns these verbs' options; the first two are carried out by `deck.cli.errands`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from deck import briefs
+from deck.cli import errands
+from deck.cli.errands import send
 from deck.cli.failure import fail
 from deck.protocol import EVERY_LOST, Command, Verb
-from deck.sessions import (
-    SessionError,
-    control_socket,
-    exchange,
-    paths_for,
-    working_directory,
-)
-
-TOKEN_ENV = "CHORAGOS_ROLE_TOKEN"  # noqa: S105 - the name of a variable
 
 Json = Annotated[bool, typer.Option("--json", help="Print the deck's answer as JSON.")]
 
@@ -45,29 +34,7 @@ def delegate(
     as_json: Json = False,
 ) -> None:
     """Hand a task to one or more roles."""
-    roles = tuple(name.strip() for item in to or () for name in item.split(",") if name.strip())
-    if not roles:
-        fail("delegate needs --to <role>")
-    if not task.strip() and not brief:
-        fail("delegate needs --task <text> or --brief <file>")
-    ack = send(Command(Verb.DELEGATE, to=roles, task=task, brief=_file(brief, "brief")))
-    if as_json:
-        typer.echo(json.dumps(ack, ensure_ascii=False))
-    targets = _targets(ack)
-    accepted = [str(t.get("to")) for t in targets if t.get("state") != "refused"]
-    refused = [t for t in targets if t.get("state") == "refused"]
-    if not targets:
-        # An existing deck says only that it heard.
-        accepted = list(roles)
-    if accepted and not as_json:
-        typer.echo(f"delegated to {', '.join(accepted)}")
-    for target in targets:
-        if target.get("state") == "gated":
-            typer.echo(f"note: {target.get('id')} {target.get('reason')}", err=True)
-    for target in refused:
-        typer.echo(f"error: {target.get('to')} refused: {target.get('reason')}", err=True)
-    if refused:
-        raise typer.Exit(1)
+    errands.delegate(to or (), task, brief, as_json=as_json)
 
 
 def work_done(
@@ -78,12 +45,7 @@ def work_done(
     as_json: Json = False,
 ) -> None:
     """Report a task, or with --done the whole assignment."""
-    if not task.strip() and not report:
-        fail("work-done needs --task <text> or --report <file>")
-    ack = send(
-        Command(Verb.WORK_DONE, task=task, report=_file(report, "report"), done=done, id=task_id)
-    )
-    typer.echo(json.dumps(ack, ensure_ascii=False) if as_json else "reported to orchestrator")
+    errands.work_done(task, report, task_id, done=done, as_json=as_json)
 
 
 def again(
@@ -114,36 +76,3 @@ def _tell_again(ack: dict[str, Any], *, quiet: bool) -> bool:
         if task.get("state") != "queued":
             typer.echo(f"error: {task.get('id')}: {task.get('reason')}", err=True)
     return len(queued) < len(tasks)
-
-
-def ask(command: Command) -> dict[str, Any]:
-    """Send a command to the session of this directory and return its ack, whatever it says."""
-    from dataclasses import replace
-
-    try:
-        command = replace(command, token=os.environ.get(TOKEN_ENV, ""), reads_ack=True)
-        return exchange(control_socket(paths_for(working_directory())), command)
-    except SessionError as error:
-        fail(error)
-
-
-def send(command: Command) -> dict[str, Any]:
-    """Send a command to the session of this directory; an error ack ends the program with 1."""
-    ack = ask(command)
-    if ack.get("status") == "error":
-        fail(ack.get("reason") or "the deck refused without a reason")
-    return ack
-
-
-def _file(path: str, what: str) -> str:
-    if not path:
-        return ""
-    try:
-        return str(briefs.attachment(path, what, Path(working_directory())))
-    except (briefs.BadAttachment, SessionError) as bad:
-        fail(bad)
-
-
-def _targets(ack: dict[str, Any]) -> list[dict[str, Any]]:
-    targets = ack.get("targets")
-    return [t for t in targets if isinstance(t, dict)] if isinstance(targets, list) else []

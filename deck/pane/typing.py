@@ -400,6 +400,10 @@ class Typist:
     def _typed(self, now: float, view: View) -> Action:
         left = self._since + ENTER_DELAY_SECONDS - now
         if left > 0:
+            # What shows meanwhile has been shown that long when Enter's time has come.
+            shows = not self.held and view.state not in _SHUT
+            if shows and self._still_unseen(now, Sight(self.line, view)):
+                return Wait(min(left, POLL_SECONDS))
             return Wait(left)
         if view.state in _SHUT:
             # The dialog may have swallowed the text: look again once it is gone.

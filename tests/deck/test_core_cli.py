@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.cli import with_plain_flags
+from deck.cli.verbs import with_plain_flags
 from shared import __version__
 
 

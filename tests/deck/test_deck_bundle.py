@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deck.bundle import BundleError, default_name, write_bundle
-from deck.cli import with_plain_flags
+from deck.cli.verbs import with_plain_flags
 from deck.scrub import scrubber
 
 SCRUB = scrubber({"HOME": "/home/ada", "MY_DEPLOY_KEY": "plain-words-as-key", "PATH": "/bin"})

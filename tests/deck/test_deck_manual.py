@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from deck.cli import _app
+from deck.cli.verbs import _app
 from deck.cli.manual import manual
 
 PROGRAM = Path(sys.executable).parent / "choragos"
