@@ -174,6 +174,7 @@ class _Builder:
     def __init__(self) -> None:
         self.roles: dict[str, RoleRow] = {}
         self._run = 0
+        self._resumed = False
         self._tasks: dict[str, list[TaskRow]] = {}
 
     def take(self, event: Event) -> None:
@@ -183,6 +184,9 @@ class _Builder:
         match event.msg:
             case "deck starting":
                 self._run += 1
+                self._resumed = False
+            case "session resumed":
+                self._resumed = True
             case "delegate":
                 self._delegate(event)
             case "work-done":
@@ -203,6 +207,10 @@ class _Builder:
             return
         row = self._role(role)
         row.touch(event.time)
+        waiting = self._tasks.get(task_id, [])
+        if self._resumed and waiting and waiting[-1].role == role and not waiting[-1].reported:
+            # A resumed run says again what it goes on with.
+            return
         task = TaskRow(task_id, role, event.fields.get("from", ""), event.time)
         row.tasks.append(task)
         self._tasks.setdefault(task_id, []).append(task)

@@ -141,6 +141,28 @@ def test_a_second_round_of_a_task_resolves_its_own_delegation() -> None:
     assert found.as_text().startswith("run 2026-07-13 10:00:00 · wall 1m30s\n\n")
 
 
+def test_a_task_that_a_resumed_run_goes_on_with_is_one_task() -> None:
+    told = "".join(
+        f"time=2026-07-14T09:00:0{second}.000+03:00 level=INFO {rest}\n"
+        for second, rest in enumerate(
+            (
+                'msg="deck starting" roles=2 sphragis=true dir=/w',
+                'msg=delegate id=T1 from=lead to=coder task=x brief=""',
+                'msg=delegate id=T2 from=lead to=coder task=y brief=""',
+                'msg=work-done id=T2 to=lead done=false task=y report=""',
+                'msg="deck starting" roles=2 sphragis=true dir=/w',
+                'msg="session resumed" lost=0',
+                'msg=delegate id=T1 from=lead to=coder task=x brief=""',
+                'msg=work-done id=T1 to=lead done=false task=x report=""',
+            )
+        )
+    )
+    for runs, tasks in ((Runs.ALL, 2), (Runs.LAST, 1)):
+        report = build_report(list(parse_lines(told.splitlines())), runs)
+        coder = next(role for role in report.roles if role.name == "coder")
+        assert (len(coder.tasks), coder.done, report.open_tasks) == (tasks, tasks, 0)
+
+
 def test_an_empty_log_is_an_error() -> None:
     with pytest.raises(NoEvents):
         report("")
