@@ -141,7 +141,8 @@ class Review:
     async def _look_at(self, task: Task, report: Report) -> None:
         await self.settling.supersede(task, report)
         if problem := await self.merging.commit(task, self._summary(report)):
-            self.settling.uncommitted[task.id] = problem
+            await self.settling.gate(task, f"it could not be committed: {problem}")
+            return
         found = await self.settling.changes(task, report.at)
         self._tell_changes(task, found)
         role = self.settling.role(task.role)

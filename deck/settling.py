@@ -89,8 +89,6 @@ class Settling:
     merging: Merging
     #: Set by `deck.work`, which needs the review itself.
     hands: Hands = field(init=False)
-    #: Tasks whose worktree could not be committed, and why: they are not merged.
-    uncommitted: dict[str, str] = field(default_factory=dict)
     _turns: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def turn(self, task_id: str) -> asyncio.Lock:
@@ -156,14 +154,10 @@ class Settling:
             if not own:
                 self.hands.bring(report.id, moved)
         await asyncio.gather(*records)
-        if why := self.uncommitted.pop(task.id, ""):
-            self.desk.notify(f"{task.id} counts as done but is not merged: {why}")
-        else:
-            self.desk.job(self.merging.land(task))
+        self.desk.job(self.merging.land(task))
 
     async def refuse(self, task: Task, why: str) -> None:
         """The work does not count: the start role gets the reason in place of the report."""
-        self.uncommitted.pop(task.id, None)
         records = self._end(task, LoopState.REJECTED, TaskState.REFUSED, why)
         if (report := self.held(task.id)) is not None:
             records.append(self._move_report(report, ReportState.WITHHELD, why))

@@ -579,16 +579,19 @@ async def test_a_task_handed_out_again_is_compared_with_its_first_delivery(
     assert bench.the_gate().kind is GateKind.OWNERSHIP
 
 
-async def test_work_that_could_not_be_committed_is_reported_and_not_merged(
+async def test_work_that_cannot_be_committed_waits_for_a_person(
     opened: Opener, tmp_path: Path
 ) -> None:
     bench = await opened((LEAD, replace(CODER, judge="")), Branches({"coder": tmp_path}))
     bench.branches.problem = "the commit hook refused it"
     task = await bench.given("coder")
     await bench.report("coder", task)
-    assert bench.task(task).state is TaskState.REPORTED
+    assert bench.task(task).state is TaskState.IN_REVIEW
+    assert "could not be committed: the commit hook refused it" in bench.the_gate().why
     assert bench.branches.landed == []
-    assert "not merged: the commit hook refused it" in bench.chairs["lead"].notices[0]
+    await bench.decide(bench.the_gate())
+    assert bench.task(task).state is TaskState.REPORTED
+    assert bench.branches.landed == [task]
 
 
 # -- late and double reports, and the end -----------------------------------------------------
