@@ -30,8 +30,8 @@ from deck.config import Merge
 from deck.desk import Desk
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.gitrepo import GitError
+from deck.mergeable import UNDECIDED, Proposal, ahead, last_commit, propose, words
 from deck.merges import MergeRefused
-from deck.proposals import UNDECIDED, Proposal, ahead, last_commit, propose, words
 from deck.protocol import one_line
 from deck.snapshots import Snapshots
 from deck.worktrees import WorktreeError, branch_of

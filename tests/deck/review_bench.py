@@ -45,6 +45,7 @@ class Chair:
     role: Role
     desk: Desk
     available: bool = True
+    removed: bool = False
     tasks: list[tuple[str, Awaitable[object] | None]] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
