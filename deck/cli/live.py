@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from deck.cli.work import Json, send
+from deck.cli.errands import send
+from deck.cli.work import Json
 from deck.protocol import Command, Verb
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _TASKS_LEAST: Final = 3
 _FRAME_LINES: Final = 11
 #: States in which nothing more happens: the first to give way when there is no room.
 _OVER: Final = frozenset({"reported", "refused"})
-_TEXTS: Final = ("task", "evidence", "note")
+_TEXTS: Final = ("task", "evidence", "note", "label")
 _WIDEST: Final = {"role": 20, "from": 14}
 FINISH_SECONDS: Final = 1.0
 
@@ -210,7 +211,7 @@ def _roles(status: Mapping[str, Any]) -> RenderableType:
                 _plain(str(role["pid"] or "-")),
                 _plain(str(role["waiting"] or "-")),
                 _plain(tokens if up or used.get("out") else "-"),
-                _plain(_cost(used.get("cost_usd"))),
+                _spent(used),
                 _plain(role["question"] or role["exit"] or role["held"]),
             )
         )
@@ -256,6 +257,11 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> Renderable
     return table
 
 
+def render_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """Return a table of plain texts."""
+    return _table(columns, [[_plain(cell) for cell in row] for row in rows])
+
+
 def _notes(status: Mapping[str, Any], tasks_shown: int) -> list[RenderableType]:
     from rich.text import Text
 
@@ -263,22 +269,32 @@ def _notes(status: Mapping[str, Any], tasks_shown: int) -> list[RenderableType]:
     hidden = len(status["tasks"]) - tasks_shown
     if hidden > 0:
         said.append((f"{hidden} more task(s); `choragos board --json` has all", "dim"))
-    said += [
-        (f"{gate['id']} waits: choragos approve {gate['id']}  ({gate['label']})", "yellow")
-        for gate in status["gates"]
-        if gate["state"] == "open"
-    ]
+    said += [_waits(gate) for gate in status["gates"] if gate["state"] == "open"]
     said += [
         (f"{report['id']} kept from {report['from']}: {report['label']}", "yellow")
         for report in status["reports"]
         if report["state"] == "kept"
     ]
-    notes: list[RenderableType] = [
-        Text(line, style, no_wrap=True, overflow="ellipsis") for line, style in said
-    ]
+    notes: list[RenderableType] = []
+    for line, style in said:
+        note = _plain(line)
+        note.stylize(style)
+        notes.append(note)
     if status["journal"]["failure"]:
         notes.append(Text(f"ledger: {status['journal']['failure']}", "bold red"))
     return notes
+
+
+def _waits(gate: Mapping[str, Any]) -> tuple[str, str]:
+    """What a gate waits for, with the command that a person types next."""
+    from deck.cli.gates import left
+
+    about = gate["label"] if gate["kind"] == "entry" else f"{gate['what']}: {gate['label']}"
+    if gate["changed"]:
+        return f"{gate['id']} cannot be approved: {gate['changed']}  ({about})", "bold red"
+    extra = ", ".join(said for said in (gate["progress"], left(gate["until"])) if said)
+    shown = f"  {extra}" if extra else ""
+    return f"{gate['id']} waits: choragos approve {gate['id']}  ({about}){shown}", "yellow"
 
 
 def _state(name: str) -> Text:
@@ -293,6 +309,15 @@ def _plain(text: str) -> Text:
 
     shown = "".join(c if c.isprintable() else " " for c in text)
     return Text(shown, no_wrap=True, overflow="ellipsis")
+
+
+def _spent(used: Mapping[str, Any]) -> Text:
+    """What a role has cost and, with a budget, of how much."""
+    from rich.text import Text
+
+    budget = used.get("budget_usd")
+    said = _cost(used.get("cost_usd")) + ("" if budget is None else f" of {_cost(budget)}")
+    return Text(said, "bold red" if used.get("exceeded") else "", no_wrap=True)
 
 
 def _cost(amount: float | None) -> str:
