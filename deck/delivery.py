@@ -34,6 +34,10 @@ GATEWAY_LOOK_SECONDS: Final = 1.0
 MOVING_PATIENCE_SECONDS: Final = 20.0
 #: Deliveries of one line before it is given up.
 MAX_TRIES: Final = 3
+#: Notices that wait for one reader: whoever makes the deck complain without end must not fill the
+#: reader's day. Everything a notice tells is in the event log too.
+MAX_NOTICES: Final = 40
+MORE_NOTICES: Final = "more has happened than is told here; see .choragos/logs/events.log."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,13 @@ class Delivery:
         return len(self._lines)
 
     def put(self, line: Line) -> None:
-        """Queue a line."""
+        """Queue a line; a notice that waits already, or is one too many, is not queued."""
+        if isinstance(line, NoticeLine):
+            waiting = [other for other in self._lines if isinstance(other, NoticeLine)]
+            if len(waiting) >= MAX_NOTICES:
+                line = NoticeLine(MORE_NOTICES)
+            if line in waiting:
+                return
         self._lines.append(line)
         self._wake.set()
 
@@ -274,9 +284,12 @@ class Delivery:
         for _ in range(MAX_TRIES):
             if not await self._when_free(waits):
                 return
+            pane = self._pane
             await self.move_report(line.id, ReportState.TYPED)
-            outcome = await self._type(self._pane, line.text, LineKind.NOTICE)
-            if outcome.kind is not OutcomeKind.REFUSED:
+            outcome = await self._type(pane, line.text, LineKind.NOTICE)
+            # Whoever exits while the line is being submitted has hardly read it.
+            unread = pane is None or (not outcome.verified and not pane.alive)
+            if outcome.kind is not OutcomeKind.REFUSED and not unread:
                 await self.move_report(line.id, ReportState.DELIVERED, outcome.reason)
                 return
             reason = outcome.reason
