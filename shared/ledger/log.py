@@ -31,11 +31,11 @@ from shared.ledger.batch import BATCH_LIMIT
 from shared.ledger.checkpoint import Signer, check_name
 from shared.ledger.directory import load_identity, read_log_json, take_lock
 from shared.ledger.disk_space import NoSpace, Space
-from shared.ledger.entry import Entry, Receipt
+from shared.ledger.entry import Entry, Receipt, copied
 from shared.ledger.errors import LedgerCorrupt, LedgerError, RecordRefused
 from shared.ledger.heads import Heads, LeafFeed, Leaves
 from shared.ledger.keys import KeyRing
-from shared.ledger.record import OWN_TYPES, RecordType, copy_fields
+from shared.ledger.record import OWN_TYPES, RecordType
 from shared.ledger.recovery import Recovered, quarantine, recover
 from shared.ledger.scribe import DISK_LOW, Limits, LogState, Scribe
 from shared.ledger.segment import HEAD, REPAIR, first_of, list_segments, read_lines
@@ -252,7 +252,7 @@ class Ledger:
         """
         waiter: Future[Receipt] = Future()
         waiter.set_running_or_notify_cancel()
-        entry = Entry(_caller_type(type), copy_fields(fields), waiter, pressing=pressing)
+        entry = Entry(_caller_type(type), copied(fields), waiter, pressing=pressing)
         self._scribe.submit(entry)
         return waiter
 
@@ -264,11 +264,18 @@ class Ledger:
         Cancelling the wait does not take the record back. Raises RecordRefused, LedgerLow,
         LedgerFailed or LedgerClosed.
         """
+        return await self.append_soon(type, fields, pressing=pressing)
+
+    def append_soon(
+        self, type: str, fields: Mapping[str, Any], *, pressing: bool = False
+    ) -> asyncio.Future[Receipt]:
+        """Queue a record from the thread of a running loop; that loop's future gives the receipt
+        once the record is durable. Raises at once, and the future, what `append` does."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Receipt] = loop.create_future()
-        entry = Entry(_caller_type(type), copy_fields(fields), waiter, loop, pressing=pressing)
+        entry = Entry(_caller_type(type), copied(fields), waiter, loop, pressing=pressing)
         self._scribe.submit(entry)
-        return await waiter
+        return waiter
 
     def records(self, start: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the records committed when the iteration starts, from number `start` on, or from
