@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from aiohttp import StreamReader, web
@@ -128,46 +127,41 @@ class Admission:
         self._body_limit = body_limit
         self._calls = 0
         self._held = 0
+        self._inside = _Inside(self)
 
     @property
     def calls(self) -> int:
         """Calls inside now."""
         return self._calls
 
-    @contextmanager
-    def enter(self) -> Iterator[None]:
-        """Count one call while it is served. Raises Refused when the house is full."""
+    def enter(self) -> _Inside:
+        """Count one call while the block that this opens is run. Raises Refused when the house is
+        full."""
         if self._calls >= self._max_calls:
             raise busy(f"The gateway is serving {self._calls} calls, its limit; try again soon.")
-        self._calls += 1
-        try:
-            yield
-        finally:
-            self._calls -= 1
+        return self._inside
 
-    @asynccontextmanager
-    async def body(self, request: web.Request) -> AsyncIterator[bytes]:
+    def body(self, request: web.Request) -> _Held:
         """Read the body as sent (not decompressed) and count it while the block needs it.
 
-        Raises Refused.
+        Entering raises Refused.
         """
+        return _Held(self, request)
+
+    async def _read(self, request: web.Request, held: _Held) -> bytes:
         if (request.content_length or 0) > self._body_limit:
             raise self._too_large()
         chunks: list[bytes] = []
-        size = 0
-        try:
-            content = request.content
-            while not content.at_eof() and (chunk := await _next_chunk(content)):
-                size += len(chunk)
-                self._held += len(chunk)
-                if size > self._body_limit:
-                    raise self._too_large()
-                if self._held > HELD_LIMIT:
-                    raise busy("The gateway holds as many bytes as it may; try again soon.")
-                chunks.append(chunk)
-            yield b"".join(chunks)
-        finally:
-            self._held -= size
+        content = request.content
+        while not content.at_eof() and (chunk := await _next_chunk(content)):
+            held.size += len(chunk)
+            self._held += len(chunk)
+            if held.size > self._body_limit:
+                raise self._too_large()
+            if self._held > HELD_LIMIT:
+                raise busy("The gateway holds as many bytes as it may; try again soon.")
+            chunks.append(chunk)
+        return b"".join(chunks)
 
     def _too_large(self) -> Refused:
         # 403, not 413: the most used client replaces the message of a 413 by its own
@@ -178,6 +172,38 @@ class Admission:
             "send less at once or raise body_limit_mib.",
             kind=ErrorKind.TOO_LARGE,
         )
+
+
+class _Inside:
+    """Counts calls of an `Admission`; one serves all of them."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def __enter__(self) -> None:
+        self._admission._calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._admission._calls -= 1
+
+
+class _Held:
+    """One body in memory; `size` counts what was read of it."""
+
+    def __init__(self, admission: Admission, request: web.Request) -> None:
+        self._admission = admission
+        self._request = request
+        self.size = 0
+
+    async def __aenter__(self) -> bytes:
+        try:
+            return await self._admission._read(self._request, self)
+        except BaseException:
+            self._admission._held -= self.size
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._admission._held -= self.size
 
 
 async def _next_chunk(content: StreamReader) -> bytes:

@@ -124,9 +124,21 @@ class Audit:
     async def intent(self, call: Caller, scan: ScanResult, kept: KeptNow = NOTHING) -> Receipt:
         """Record what is about to be sent, and what was kept of it, durably. Raises
         AuditUnavailable."""
+        commitment = await self._commit(scan.body)
+        return await self._durable("request", self._intent(call, scan, commitment, kept))
+
+    def intent_soon(self, call: Caller, scan: ScanResult) -> asyncio.Future[Receipt]:
+        """The same for a body of at most `OFF_LOOP` bytes of which nothing was kept, as a future
+        of the running loop. Raises at once, and the future, LedgerError."""
+        fields = self._intent(call, scan, commit(self._key, scan.body), NOTHING)
+        return self._ledger.append_soon("request", fields)
+
+    def _intent(
+        self, call: Caller, scan: ScanResult, commitment: str, kept: KeptNow
+    ) -> dict[str, Any]:
         fields = self._who(call)
         fields["policy"] = self._policy_fields("allow")
-        fields["action"]["args_c"] = await self._commit(scan.body)
+        fields["action"]["args_c"] = commitment
         fields["model"] = {"provider": call.provider, "name": scan.model[:MAX_MODEL]}
         fields["ext"] = {
             "bytes": len(scan.body),
@@ -141,9 +153,10 @@ class Audit:
             fields["ext"]["headers_left_out"] = sorted(scan.extra_hits)
         if call.stamp.doubt:
             fields["ext"]["stamp"] = call.stamp.doubt
-        fields |= kept.fields()
-        fields["ext"] |= kept.ext()
-        return await self._durable("request", fields)
+        if kept is not NOTHING:
+            fields |= kept.fields()
+            fields["ext"] |= kept.ext()
+        return fields
 
     async def deny(self, call: Caller, code: str, http: int) -> Receipt:
         """Record a refusal, durably. Raises AuditUnavailable."""

@@ -9,7 +9,7 @@ may hold several gateways (tests do). Written by the pipeline, read by `gateway.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from prometheus_client import (
@@ -171,9 +171,9 @@ class Metrics:
         if number:
             self._foreign.labels(direction).inc(number)
 
-    def in_flight(self, number: int) -> None:
-        """Set the number of calls being served."""
-        self._in_flight.set(number)
+    def watch_calls(self, number: Callable[[], int]) -> None:
+        """Ask `number` how many calls are being served whenever somebody wants to know."""
+        self._in_flight.set_function(number)
 
     def _child(self, metric: _Metric, *labels: str) -> _Metric:
         """Return the series of `labels`; looking it up in the metric takes checks and a lock."""

@@ -33,7 +33,7 @@ from gateway.admission import (
     unavailable,
     unreadable,
 )
-from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
+from gateway.audit import OFF_LOOP, RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
 from gateway.client_keys import admits
 from gateway.credentials import Credential, credential_of, held_key
 from gateway.evidence import Evidence, EvidenceUnavailable, Owner
@@ -52,7 +52,7 @@ from gateway.stamps import NO_STAMP, Stamp, Stamps
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
-from shared.ledger import Receipt
+from shared.ledger import LedgerError, Receipt
 
 #: Headers that change what the provider does. One that holds a protected value refuses the call;
 #: any other is left out, because clients send ids there that only look like such a value.
@@ -66,13 +66,33 @@ _UNRECORDED: Final = frozenset({"not_ready", "busy", "audit_unavailable"})
 _PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
 
 
+class _Ids:
+    """Random names of calls, made of random bytes that are fetched for many calls at once: asking
+    the system for each would let another thread in between."""
+
+    def __init__(self) -> None:
+        self._fetched: list[str] = []
+
+    def next(self) -> str:
+        """Return 24 hex digits."""
+        if not self._fetched:
+            digits = secrets.token_hex(_ID_BYTES * 64)
+            size = 2 * _ID_BYTES
+            self._fetched = [digits[at : at + size] for at in range(0, len(digits), size)]
+        return self._fetched.pop()
+
+
+_ID_BYTES: Final = 12
+_ids: Final = _Ids()
+
+
 @dataclass(slots=True)
 class Call:
     """One request on its way, forwarded or refused; see `gateway.audit.Caller`."""
 
     found: routing.Route | routing.Refusal
     method: str
-    id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
+    id: str = field(default_factory=lambda: f"call_{_ids.next()}")
     began: float = field(default_factory=time.monotonic)
     #: Which tokens its values get, and whose they are.
     scope: Scope = _NOBODY
@@ -172,7 +192,6 @@ class Pipeline:
         call = Call(found, method, stamp=self._parts.stamps.of(found.role))
         try:
             with self._parts.admission.enter():
-                self._metrics.in_flight(self._parts.admission.calls)
                 response = await self._serve(call, found, request)
         except Refused as refused:
             response = await self._refuse(call, request, refused)
@@ -181,8 +200,6 @@ class Pipeline:
         except Exception as error:
             say(f"internal error in {call.id}: {where(error)}")
             response = self._internal_error(call, request)
-        finally:
-            self._metrics.in_flight(self._parts.admission.calls)
         self._metrics.response(call.path, response.status)
         return response
 
@@ -247,11 +264,12 @@ class Pipeline:
     def _check_ready(self) -> None:
         if problem := self._audit.problem:
             raise unavailable(f"The gateway takes no calls: {problem}", "audit_unavailable")
-        readiness = self._parts.readiness
-        if lasting := readiness.lasting():
+        reasons = self._parts.readiness.reasons()
+        if not reasons:
+            return
+        if lasting := self._parts.readiness.lasting():
             raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
-        if passing := readiness.reasons():
-            raise busy(f"The gateway takes no calls yet: {passing[0]}", "not_ready")
+        raise busy(f"The gateway takes no calls yet: {reasons[0]}", "not_ready")
 
     def _check_host(self, request: web.Request) -> None:
         """With a provider key of our own, a web page that points its name here could spend it."""
@@ -352,19 +370,27 @@ class Pipeline:
 
     async def _intend(self, call: Call, scan: ScanResult) -> Receipt:
         """Record the intent. A client that leaves meanwhile leaves a finished pair of records."""
-        recording = asyncio.ensure_future(self._keep_and_record(call, scan))
         try:
+            recording = self._recording(call, scan)
             return await asyncio.shield(recording)
-        except AuditUnavailable as wrong:
+        except (AuditUnavailable, LedgerError) as wrong:
+            if isinstance(wrong, LedgerError):
+                self._metrics.append_failure()
             raise unavailable(str(wrong), "audit_unavailable") from wrong
         except EvidenceUnavailable as wrong:
             refuse = busy if wrong.passing else unavailable
             raise refuse(str(wrong), "evidence_unavailable") from wrong
         except asyncio.CancelledError:
-            with contextlib.suppress(AuditUnavailable, EvidenceUnavailable):
+            with contextlib.suppress(AuditUnavailable, EvidenceUnavailable, LedgerError):
                 call.receipt = await recording
                 self._finish(call, Outcome(status="client_abort"))
             raise
+
+    def _recording(self, call: Call, scan: ScanResult) -> asyncio.Future[Receipt]:
+        """Begin to record the intent; a task of its own only where there is more to wait for."""
+        if self._parts.evidence.is_on or len(scan.body) > OFF_LOOP:
+            return asyncio.ensure_future(self._keep_and_record(call, scan))
+        return self._audit.intent_soon(call, scan)
 
     async def _keep_and_record(self, call: Call, scan: ScanResult) -> Receipt:
         """The payload is durable before the record that names it."""

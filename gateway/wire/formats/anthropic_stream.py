@@ -41,19 +41,21 @@ def usage_from(value: Any) -> Usage:
     """Return the counts of an Anthropic `usage` object; absent or odd members count zero."""
     if not isinstance(value, dict):
         return Usage()
+    return Usage(*[_count(value.get(name)) for name in _COUNTS])
 
-    def count(name: str) -> int:
-        number = value.get(name)
-        if not isinstance(number, int) or isinstance(number, bool):
-            return 0
-        return max(number, 0)
 
-    return Usage(
-        count("input_tokens"),
-        count("output_tokens"),
-        count("cache_creation_input_tokens"),
-        count("cache_read_input_tokens"),
-    )
+_COUNTS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+
+
+def _count(number: Any) -> int:
+    if type(number) is int:
+        return number if number > 0 else 0
+    return max(int(number), 0) if isinstance(number, int) and not isinstance(number, bool) else 0
 
 
 def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
