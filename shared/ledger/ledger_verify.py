@@ -1,189 +1,178 @@
 #!/usr/bin/env python3
-# ruff: noqa: B905, SIM905 -- zip(strict=) needs Python 3.10; words read better than quoted lists
+# ruff: noqa: B905, SIM905 -- short, and for Python 3.9 on, which has no zip(strict=)
 """Check a ledger, or a proof bundle from one, with nothing but Python's standard library.
 
 A record is one line of JSON that names the hash of the line before it; these hashes are the leaves
 of one Merkle tree; a checkpoint is a signed note with the number of records and the root of that
 tree. So a good checkpoint vouches for every byte before it, and what you hold outside of the log
 (key, receipt, checkpoint, cosignature, stamp) vouches that it still is the log it was. Nothing is
-believed that is not recomputed here. The first line that does not fit is named and ends the check.
-Published signatures are always verified, those after each batch only if the package `cryptography`
-is there. FORMAT.md has the bytes and the findings. Changes nothing.
+believed that is not recomputed here; the first thing that was tampered with ends the check.
+Exit code: 0 intact, 1 tampered with, 2 incomplete, 3 wrongly called. FORMAT.md has the bytes and
+the findings. Changes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
-import gc
+import contextlib
 import hashlib
 import json
+import multiprocessing
+import os
 import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 try:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey as FastKey
-except Exception:  # not installed, or broken: then it is not used
+except Exception:  # not installed, or broken: then only published signatures are verified
     FastKey = None  # type: ignore[assignment,misc]
 
-MEANS = {  # what a finding means; those not named here mean "tampered"
-    "usage": """bad_vkey bad_evidence no_such_path not_a_ledger not_a_bundle unreadable
-        unknown_schema""",
-    "incomplete": """checkpoint_missing empty file_missing head_missing key_missing log_id_unknown
-        log_json_missing proof_missing records_lost request_unanswered seal_missing segment_missing
-        stamp_unchecked text_missing time_contradicted torn_tail unsigned_tail""",
-    "ok": "loss_accepted not_comparable pruned signatures_not_checked silence unclean_stop",
-}
 TYPES = frozenset(
-    """genesis start stop request outcome deny gate_open gate_decision delegate revoke policy_set
-    config_set key_rotate seal anchor erase hold export recover clock_step heartbeat gap
-    journal""".split()
+    "genesis start stop request outcome deny gate_open gate_decision delegate revoke policy_set "
+    "config_set key_rotate seal anchor erase hold export recover clock_step heartbeat gap "
+    "journal".split()
 )
-OPTIONS = {
-    "--vkey": "a public key of the log",
-    "--prior": "file of an earlier checkpoint",
-    "--receipt": "a receipt, or a file of them",
-    "--cosignature": "file of a checkpoint that a witness cosigned",
-    "--witness": "public key of that witness",
-    "--tsr": "file of an RFC 3161 time stamp",
-}
 MEMBER = re.compile(
-    r"README\.txt|manifest\.json|ledger_verify\.py|"
-    r"logs/[0-9]+/(log\.json|checkpoint|records/[0-9]{20}\.(json|tlog-proof)|"
-    r"texts/[0-9a-f]{64}|anchors/[0-9]+\.[a-z]+)"
+    r"README\.txt|manifest\.json|ledger_verify\.py|logs/[0-9]+/(log\.json|checkpoint|texts/"
+    r"[0-9a-f]{64}|records/[0-9]{20}\.(json|tlog-proof)|anchors/[0-9]+\.[a-z]+)"
 )
-CP = b'{"cp":"'
-TOLERANCE = 600 * 10**6  # how far apart two clocks may be, in microseconds
-FOUND: dict[tuple[str, Any], str] = {}  # (code, record number or file name): what it means
+NOTE = re.compile("((?:[^\x00-\x1f]*\n)+)\n((?:\u2014 [^\\s+]+ [A-Za-z0-9+/]{8,}=*\n){1,100})")
+VKEY = re.compile(r"\s*([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]{44})\s*")
+CP, SECOND, FOREVER = b'{"cp":"', 10**6, 1 << 63  # all times are in microseconds
+USAGE, TAMPERED, INCOMPLETE, OK = STATUS = ("usage", "tampered", "incomplete", "ok")
 BAD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+FOUND: dict[tuple[str, Any], str] = {}  # (code, what it is about): what it means
+AT: list[Any] = []  # code, place and meaning if what is looked at now is odd in any way
 Record = dict[str, Any]
 Key = tuple[str, bytes, bytes]  # name, key id, public key
-Point = tuple[int, int]
+Claim = tuple[str, str, str, int, bytes, int]  # code if it is wrong, note, origin, size, root, time
 sha256 = hashlib.sha256
 
 
-class Damage(Exception):
-    """What is wrong and where; nothing behind it can be judged."""
-
-
-def say(code: str, place: Any = None, means: str = "") -> None:
-    means = means or next((each for each in MEANS if code in MEANS[each].split()), "tampered")
-    if len(FOUND) < 500 or means not in FOUND.values():
+def need(good: object, code: str = "", place: Any = None, means: str = TAMPERED) -> None:
+    """Note what it means if something is not good, and end the check if that is more than a gap."""
+    if not good and means in (INCOMPLETE, OK):
         FOUND.setdefault((code, place), means)
+    elif not good:
+        AT[:] = (code, place, means) if code else AT
+        raise ValueError
 
 
-# -- JSON in its one canonical form ----------------------------------------------------------------
+# -- records: JSON in its one canonical form -------------------------------------------------------
 def whole(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) >= 2**53:
-        raise ValueError("a number that no record has")
+    need(len(text) < 18 and abs(int(text)) < 2**53)
     return int(text)
 
 
-QUICK = json.JSONDecoder(parse_float=whole, parse_constant=whole).raw_decode
-DECODE = json.JSONDecoder(parse_float=whole, parse_constant=whole, parse_int=whole).decode
-ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+QUICK = json.JSONDecoder(parse_float=whole, parse_constant=whole).decode
+EXACT = json.JSONDecoder(parse_float=whole, parse_constant=whole, parse_int=whole).decode
+ENCODE = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
+).encode
 DIGITS = bytes(48 if 48 <= n < 58 else 58 if n in b":,[-" else n for n in range(256))
+MARK = int.from_bytes(os.urandom(5), "big")  # as nobody foresees it, no line reaches over it
 
 
 def records_of(lines: list[bytes]) -> list[Record]:
-    """The record in each line, or {} if its bytes are not exactly how a record is written."""
+    """The records in some lines, up to the first whose bytes are not how a record is written."""
+    half = len(lines) // 2
     try:
-        block = b"\n".join(lines)
-        texts = block.decode().split("\n")
-        pairs = [QUICK(text) for text in texts]
-        records = [record for record, _ in pairs]
-        objects = records + [v for r in records for v in r.values() if type(v) is dict]
-        # To write each again and compare takes long, so questions to all at once come first: no
-        # space, escape or -0; names in order, and as many as in these objects, so none twice or
-        # deeper; no number of 16 digits but the time of each record.
-        odd = (b" ", b"\t", b"\r", b"\\", b":-0", b",-0", b"[-0")
-        plain = block.isascii() and not any(each in block for each in odd)
-        plain = plain and [end for _, end in pairs] == [len(text) for text in texts]
-        plain = plain and block.count(b'":') == sum(map(len, objects))
-        plain = plain and all(list(o) == sorted(o) for o in {tuple(o) for o in objects})
-        plain = plain and block.translate(DIGITS).count(b":" + b"0" * 16) == len(lines)
-        if not plain or not all(10**15 <= record["ts"] < 2**53 for record in records):
-            records = [DECODE(text) for text in texts]
-            plain = [ENCODE(record) for record in records] == texts
-            plain = plain and min(record["ts"] for record in records) >= 0
-        told = [(r["v"], type(r["v"]), type(r["seq"]), type(r["ts"]), r["type"]) for r in records]
-        known = {each[:4] for each in told} <= {(1, int, int, int)}
-        if plain and known and {each[4] for each in told} <= TYPES:
-            return records
+        need(half <= 32)  # few enough for the processor's cache
+        block = b"[" + (b",%d," % MARK).join(lines) + b"]"
+        text, long = block.decode(), block.translate(DIGITS).count(b":" + b"0" * 16)
+        values = QUICK(text)
+        times = [record["ts"] for record in values[::2]]
+        if long > len(lines) or not 10**15 <= min(times) <= max(times) < 2**53:
+            values = EXACT(text)  # not only the times have so many digits
+        records: list[Record] = values[::2]
+        told = {(r["v"], *map(type, (r["v"], r["seq"], r["ts"], r["prev"]))) for r in records}
+        need(ENCODE(values) == text and set(values[1::2]) <= {MARK})
+        need(told == {(1, int, int, int, str)} and {r["type"] for r in records} <= TYPES)
+        need(min(times) >= 0)
+        return records
     except BAD:
-        pass
-    return [{}] if len(lines) == 1 else [records_of([line])[0] for line in lines]
+        begin = records_of(lines[:half]) if half else []
+    return begin + records_of(lines[half:]) if half and len(begin) == half else begin
 
 
 def part(record: Record, name: str) -> Record:
     return record[name] if type(record.get(name)) is dict else {}
 
 
+def study(block: bytes) -> tuple[Any, ...]:
+    """What some lines show by themselves: the long part of the work, for all processors at once.
+
+    Number and link of the first record, hashes and times of all, (records before, note) of each
+    checkpoint, whether all is good, requests without outcome, and the records that say more than
+    that a call began or ended as usual, with the time before and if their request is elsewhere."""
+    lines, kept = block.split(b"\n"), list[Any]()
+    bodies = [line for line in lines if not line.startswith(CP)]
+    marks = [place for place, line in enumerate(lines) if line.startswith(CP)]
+    notes = [(place - n, note_in(lines[place]) or "?") for n, place in enumerate(marks)]
+    records, leaves = records_of(bodies), [sha256(b"\x00" + line).digest() for line in bodies]
+    first, *links = [(r["seq"], r["prev"]) for r in records] or [(0, "")]
+    for n, (leaf, link) in enumerate(zip(leaves, links), 1):
+        if link != (first[0] + n, leaf.hex()):
+            records = records[:n]  # this one or the one before it was changed
+            break
+    waiting, judged, before, times = set[int](), None, 0, list[int]()
+    for record in records:
+        kind, ts, policy, ref = record["type"], record["ts"], record.get("policy"), None
+        loose = False
+        if kind == "request":
+            waiting.add(record["seq"])
+        elif kind == "outcome" and type(ref := record.get("ref")) is int and ref in waiting:
+            waiting.remove(ref)
+        else:
+            loose = True
+        usual = not loose and "gate" not in record and 0 <= ts - before < SECOND
+        if not usual or (policy is not None and policy != judged):
+            kept.append((record, before, loose))
+            judged = policy if kind in ("request", "outcome") else judged
+        times.append(before := ts)
+    good = len(records)
+    notes = [note for note in notes if note[0] <= good]
+    return first, leaves[:good], times, notes, good == len(bodies), waiting, kept
+
+
 # -- signed notes ----------------------------------------------------------------------------------
+def base64_of(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
 def unbase64(text: str) -> bytes:
     raw = base64.b64decode(text, validate=True)
-    if base64.b64encode(raw).decode() != text:
-        raise ValueError("not the one base64 form")
+    need(base64_of(raw) == text)
     return raw
 
 
 def vkeys_in(texts: Any, kind: int = 1) -> list[Key]:
     """The good ones of some public keys; `kind` is 1 for those of a log, 4 for a witness."""
-    keys = []
-    for text in texts if type(texts) is list else []:
-        match = re.fullmatch(r"\s*([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]{44})\s*", str(text))
-        name, raw = (match[1], base64.b64decode(match[3])) if match else ("", b"")
-        key_id = sha256(name.encode(errors="replace") + b"\n" + raw).digest()[:4]
-        if match and raw[0] == kind and key_id.hex() == match[2]:
-            keys.append((name, key_id, raw[1:]))
-    return keys
+    found = [VKEY.fullmatch(str(text)) for text in (texts if type(texts) is list else [])]
+    keys = [(m[1], bytes.fromhex(m[2]), base64.b64decode(m[3])) for m in found if m]
+    good = [sha256(f"{k[0]}\n".encode(errors="replace") + k[2]).digest()[:4] == k[1] for k in keys]
+    return [(k[0], k[1], k[2][1:]) for k, fits in zip(keys, good) if fits and k[2][0] == kind]
 
 
 def note_in(line: bytes) -> str:
     """The note in a checkpoint line, or nothing."""
-    try:
-        value = DECODE(line.decode())
-        return str(value["cp"]) if ENCODE({"cp": value["cp"]}).encode() == line else ""
-    except BAD:
-        return ""
+    note = line[7:-2].decode(errors="replace").replace("\\n", "\n")
+    return note if ENCODE({"cp": note}).encode() == line else ""
 
 
 def split_note(note: str) -> tuple[str, list[tuple[str, bytes]]]:
     """The text of a note, and its signatures as (name, key id and signature)."""
-    text, gap, rest = note.rpartition("\n\n")
-    lines = [re.fullmatch("\u2014 ([^\\s+]+) (\\S{8,})\n", each) for each in rest.splitlines(True)]
-    odd = re.search(r"[\x00-\x09\x0b-\x1f]", note) or len(note) > 65536 or len(lines) > 100
-    if odd or not gap or not lines or not all(lines):
-        raise ValueError("not a note")
-    return text + "\n", [(line[1], unbase64(line[2])) for line in lines if line]
-
-
-def checkpoint_in(note: str) -> tuple[str, int, bytes]:
-    """Origin, size and root in a checkpoint."""
-    match = re.fullmatch("([^\n]+)\n(0|[1-9][0-9]{0,15})\n([^\n]{44})\n", split_note(note)[0])
-    if not match:
-        raise ValueError("not a checkpoint")
-    return match[1], int(match[2]), unbase64(match[3])
-
-
-def checkpoint_text(origin: str, size: int, root: bytes) -> str:
-    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
-
-
-def verifies(key: Key, message: bytes, signature: bytes) -> bool:
-    if FastKey is None:
-        return ed25519_verify(key[2], message, signature)
-    try:
-        FastKey.from_public_bytes(key[2]).verify(signature, message)
-    except Exception:
-        return False
-    return True
+    match = NOTE.fullmatch(note[: 1 << 16])
+    text, rest = match.groups() if match else ("", "no note")
+    return text, [(name, unbase64(blob)) for _, name, blob in map(str.split, rest.splitlines())]
 
 
 def signed_text(note: str, keys: list[Key], every: bool = False) -> str:
@@ -194,55 +183,69 @@ def signed_text(note: str, keys: list[Key], every: bool = False) -> str:
         return ""
     signed = [(k, blob) for name, blob in signatures for k in keys if k[:2] == (name, blob[:4])]
     enough = {k for k, _ in signed} == set(keys) if every else signed
-    return text if enough and all(verifies(k, text.encode(), b[4:]) for k, b in signed) else ""
+    return text if enough and all(verifies(k[2], text.encode(), b[4:]) for k, b in signed) else ""
 
 
-def rotation(told: Record, seq: Any, name: str) -> list[Key]:
+def checkpoint_text(origin: str, size: int, root: bytes) -> str:
+    return f"{origin}\n{size}\n{base64_of(root)}\n"
+
+
+def checkpoint_in(note: str) -> tuple[str, int, bytes]:
+    """Origin, size and root in a checkpoint."""
+    origin, size, root, _ = split_note(note)[0].split("\n")
+    need(checkpoint_text(origin, int(size), unbase64(root)) == split_note(note)[0])
+    return origin, int(size), unbase64(root)
+
+
+def rotation(told: Record, name: str) -> list[Key]:
     """The old and the new key of a change of keys that both signed, or nothing."""
-    pair, text = vkeys_in([told.get("old"), told.get("new")]), f"{seq}\n{told.get('new')}\n"
-    good = signed_text(str(told.get("note")), pair, True) == f"{name}/key-rotate\n{text}"
-    return pair if good and len(pair) == 2 else []
+    pair = vkeys_in([told.get("old"), told.get("new")])
+    wanted = f"{name}/key-rotate\n{told.get('seq')}\n{told.get('new')}\n"
+    return pair if signed_text(str(told.get("note")), pair, True) == wanted and pair[1:] else []
 
 
-# -- Ed25519 (RFC 8032), enough to verify ----------------------------------------------------------
+# -- their signatures: Ed25519 (RFC 8032) ----------------------------------------------------------
 P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
-D = -121665 * pow(121666, -1, P) % P
+D, ROOT = -121665 * pow(121666, -1, P) % P, pow(2, (P - 1) // 4, P)
+Point = tuple[int, int, int, int]  # (x, y, z, t): the point (x/z, y/z), and t = xy/z
 
 
-def point_add(a: Point, b: Point) -> Point:
+def point_add(p: Point, q: Point) -> Point:
     """The sum of two points of the curve -x^2 + y^2 = 1 + D x^2 y^2."""
-    (x1, y1), (x2, y2) = a, b
-    k = D * x1 * x2 * y1 * y2
-    x, y = (x1 * y2 + x2 * y1) * pow(1 + k, -1, P), (y1 * y2 + x1 * x2) * pow(1 - k, -1, P)
-    return x % P, y % P
+    a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
+    c, d = 2 * D * p[3] * q[3], 2 * p[2] * q[2]
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
 
 
 def point_of(raw: bytes) -> Point:
     sign, y = divmod(int.from_bytes(raw, "little"), 2**255)
     x2 = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(x2, (P + 3) // 8, P)
-    x = x if (x * x - x2) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
-    if y >= P or (x * x - x2) % P or (x == 0 and sign):
-        raise ValueError("not a point")
-    return P - x if x & 1 != sign else x, y
+    x = x if (x * x - x2) % P == 0 else x * ROOT % P
+    need(y < P and (x * x - x2) % P == 0 and (x or not sign))
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
 
 
-BASE = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
-
-
-def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
+def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
     """Whether s times the base point, less h times the key, is the point in the signature."""
     try:
-        (x, y), r = point_of(public), point_of(signature[:32])
-    except ValueError:
+        if FastKey is not None:
+            return FastKey.from_public_bytes(public).verify(signature, message) is None
+        (x, y, _, t), point = point_of(public), (0, 1, 1, 0)
+        base = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
+        h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little")
+        s, h = int.from_bytes(signature[32:], "little"), h % ORDER
+        for bit in range(255, -1, -1):
+            point = point_add(point, point)
+            point = point_add(point, base) if s >> bit & 1 else point
+            point = point_add(point, (P - x, y, 1, P - t)) if h >> bit & 1 else point
+        x, y = (each * pow(point[2], -1, P) % P for each in point[:2])
+        found = (y | (x & 1) << 255).to_bytes(32, "little")
+        return len(signature) == 64 and s < ORDER and found == signature[:32]
+    except Exception:
         return False
-    h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % ORDER
-    s, point = int.from_bytes(signature[32:], "little"), (0, 1)
-    for bit in range(255, -1, -1):
-        point = point_add(point, point)
-        point = point_add(point, BASE) if s >> bit & 1 else point
-        point = point_add(point, (P - x, y)) if h >> bit & 1 else point
-    return len(signature) == 64 and s < ORDER and point == r
 
 
 # -- the Merkle tree (RFC 6962) --------------------------------------------------------------------
@@ -268,8 +271,7 @@ def root_of(peaks: list[bytes]) -> bytes:
 
 def root_from(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:
     """The root that an inclusion proof gives for the leaf at `index` of `size`."""
-    if not 0 <= index < size or (size == 1) == bool(proof):
-        raise ValueError("a proof of the wrong length")
+    need(0 <= index < size and (size > 1) == bool(proof))
     if size == 1:
         return leaf
     half = 1 << (size - 1).bit_length() - 1
@@ -278,515 +280,332 @@ def root_from(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:
     return sha256(b"\x01" + (proof[-1] + below if right else below + proof[-1])).digest()
 
 
-# -- what records say ------------------------------------------------------------------------------
-class Rules:
-    """Judges each record by what those before it said. `partial`: some of those are not there.
-    `here`: for a bundle, the numbers of the records in it."""
+# -- one log from its beginning to its end ---------------------------------------------------------
+class Log:
+    """A log while it is followed. `keys` must sign now, `chain` has all of its keys, `seen` what is
+    here at the `wanted` sizes: root, times before and after. `here`: of a bundle, the numbers of
+    its records. `partial`: what only records before could show is not held against the log."""
 
-    def __init__(self, here: set[int] | None = None) -> None:
-        self.here, self.partial, self.running = here, False, False
-        self.ts, self.kind, self.every = 0, "", 0
+    def __init__(self, told: Record, keys: list[Key], here: set[int] | None = None) -> None:
+        self.origin, self.keys, self.chain, self.here = str(told.get("origin")), keys, keys, here
+        self.size, self.peaks, self.tip, self.ts, self.root = 0, list[bytes](), "0" * 64, 0, b""
+        self.note, self.signed, self.read, self.log_id, self.previous = "", 0, 0, b"", "0" * 64
         self.open, self.policies, self.texts = set[int](), set[str](), dict[str, int]()
-        self.gates, self.segment_key = dict[Any, Any](), list[Key]()
-        self.lost, self.pruned, self.rotations = list[Any](), list[Any](), list[Record]()
+        self.gates, self.lost, self.pruned = dict[str, Any](), list[Any](), list[Any]()
+        self.segment_key, self.next_key = vkeys_in([told.get("segment_key")]), list[Key]()
+        self.every, self.partial, self.rotations = 0, False, list[Record]()
+        self.wanted, self.seen = set[int](), dict[int, tuple[bytes, int, int]]()
 
-    def look(self, record: Record) -> None:
-        kind, seq = record["type"], record["seq"]
-        ref: Any = record.get("ref")
-        self.clock(record)
-        if kind == "request":
-            self.open.add(seq)
-        elif kind == "outcome" and type(ref) is int and ref in self.open:
-            self.open.remove(ref)
-        elif kind == "outcome" and not self.partial:
-            earlier = type(ref) is int and 0 <= ref < seq
-            absent = earlier and self.here is not None and ref not in self.here
-            say("outcome_unpaired", seq, "incomplete" if absent else "")
-        elif kind not in ("outcome", "journal"):
-            self.state(kind, seq, part(record, "ext"), record)
-        if "policy" in record and kind not in ("policy_set", "config_set"):
-            policy, bundle = part(record, "policy"), self.here is not None
-            digest = policy.get("digest") if bundle or policy.get("decision") else ""
-            if digest and str(digest) not in self.policies and not self.partial:
-                say("policy_unknown", seq, "incomplete" if bundle else "")
-        if "gate" in record and part(record, "gate") and self.here is None:
-            self.gate(kind, seq, record, part(record, "gate"))
+    def take(self, piece: tuple[Any, ...]) -> None:
+        """Go on over some more lines, of which `study` says what they show by themselves."""
+        (first, leaves, times, notes, good, waiting, kept), start = piece, self.size
+        need(not leaves or first == (start, self.tip), "record_changed", start)  # or the one before
+        for size in [n for n in self.wanted if start <= n < start + len(leaves)]:
+            root = root_of(grow(start, self.peaks, leaves[: size - start]))
+            self.seen[size] = (root, [self.ts, *times][size - start], times[size - start])
+        rotates = [record for record, *_ in kept if record["type"] == "key_rotate"]
+        for count, note in [*notes, (len(leaves), "")]:
+            end, more = start + count, leaves[self.size - start : count]
+            for record in [record for record in rotates if self.size <= record["seq"] < end]:
+                pair = rotation({**part(record, "ext"), "seq": record["seq"]}, self.origin)
+                need(pair and pair[0] == self.keys[-1], "key_rotation_bad", record["seq"])
+                self.keys = [*self.keys, pair[1]]
+            self.size, self.peaks = end, grow(self.size, self.peaks, more)
+            if note:
+                self.note, self.signed, self.root = note, end, root_of(self.peaks)
+                text = checkpoint_text(self.origin, end, self.root) + "\n"
+                signed = FastKey is None or signed_text(note, self.keys, every=True)
+                need(signed, "checkpoint_signature", end - 1)
+                need(note.startswith(text), "record_changed", end - 1)
+        for record, before, loose in kept:
+            self.look(record, before or self.ts, loose)
+        self.open |= waiting
+        self.log_id = self.log_id if start else b"".join(leaves[:1])
+        self.ts, self.tip = [self.ts, *times][-1], leaves[-1].hex() if leaves else self.tip
+        self.read += len(leaves)
+        need(good, "record_changed", self.size)
 
-    def clock(self, record: Record) -> None:
-        kind, ts = record["type"], record["ts"]
-        if ts < self.ts and kind != "clock_step" and self.here is None:
-            say("clock_decreased", record["seq"])
-        silent = self.every and ts - self.ts > 3 * self.every and self.here is None
-        if silent and self.kind != "stop" and kind not in ("start", "recover"):
-            say("silence", record["seq"])
-        self.ts, self.kind = ts, kind
-
-    def state(self, kind: str, seq: int, ext: Record, record: Record) -> None:
-        """Remember what a record says about the log and its programs."""
-        if kind in ("start", "stop"):
-            if kind == "start" and self.running:
-                say("unclean_stop", seq)
-            self.running = kind == "start"
+    def look(self, record: Record, before: int, loose: bool) -> None:
+        """Judge a record by those that came before it, the last of them at the time `before`."""
+        kind, seq, ts, bundle = record["type"], record["seq"], record["ts"], self.here is not None
+        policy, ext, ref = part(record, "policy"), part(record, "ext"), record.get("ref")
+        loose = loose and kind == "outcome"
+        if loose and not self.partial:
+            ref = ref if type(ref) is int else -1
+            absent = 0 <= ref < seq and ref not in (self.here or {ref})
+            need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if absent else TAMPERED)
+        self.open -= {ref} if loose else set()
+        if not bundle:
+            need(ts >= before or kind == "clock_step", "clock_decreased", seq)
+            told = kind in ("start", "recover") or not self.every
+            need(told or ts - before <= max(3 * self.every, SECOND), "silence", seq, OK)
+            self.gate(record, kind, seq, part(record, "gate"))
+        if kind in ("policy_set", "config_set"):
+            digest = (ext if kind == "config_set" else policy).get("digest")
+            self.policies |= {str(digest)} if kind == "policy_set" else set()
+            self.texts.setdefault(str(digest), seq)
+        elif policy.get("digest") and (bundle or policy.get("decision")):
+            known = self.partial or str(policy["digest"]) in self.policies
+            need(known, "policy_unknown", seq, INCOMPLETE if bundle else TAMPERED)
         elif kind == "heartbeat":
             self.every = ext["every_us"] if type(ext.get("every_us")) is int else 0
-        elif kind == "recover":
-            if ext.get("accepted_loss") is True:
-                say("loss_accepted", seq)
-            if type(ext.get("lost_from")) is type(ext.get("committed")) is int:
-                self.lost.append((ext["lost_from"], ext["committed"]))
-                self.segment_key = vkeys_in([ext.get("segment_key")]) or self.segment_key
+        elif kind == "recover" and type(ext.get("lost_from")) is type(ext.get("committed")) is int:
+            need(False, "loss_accepted", seq, OK)
+            self.lost.append((ext["lost_from"], ext["committed"]))
+            self.segment_key = vkeys_in([ext.get("segment_key")]) or self.segment_key
+        elif kind == "erase" and part(record, "action").get("kind") == "prune":
+            carried = ext["rotations"] if type(ext.get("rotations")) is list else []
+            self.rotations += [each for each in carried if type(each) is dict]
+            self.pruned.append((ext.get("size"), ext.get("seal_sha256")))
         elif kind == "key_rotate":
             self.rotations.append({**ext, "seq": seq})
-        elif kind == "erase" and part(record, "action").get("kind") == "prune":
-            told = ext["rotations"] if type(ext.get("rotations")) is list else []
-            self.rotations += [each for each in told if type(each) is dict]
-            self.pruned.append((ext.get("size"), ext.get("seal_sha256")))
-        elif kind in ("policy_set", "config_set"):
-            digest = (ext if kind == "config_set" else part(record, "policy")).get("digest")
-            self.policies |= {str(digest)} if kind == "policy_set" else set()
-            if type(digest) is str:
-                self.texts.setdefault(digest, seq)
+        elif kind == "seal":
+            self.next_key = vkeys_in([ext.get("next_key")])
 
-    def gate(self, kind: str, seq: int, record: Record, gate: Record) -> None:
-        name = (str(record.get("run")), str(gate.get("id")))
-        shown, approves = part(record, "action").get("args_c"), gate.get("state") == "approved"
-        opened, decision = self.gates.get(name, (None, ""))
-        if kind == "gate_open":
+    def gate(self, record: Record, kind: str, seq: int, gate: Record) -> None:
+        """A gate is opened, decided once, approved for what was shown, and acted behind then."""
+        name, state = str([str(record.get("run")), str(gate.get("id"))]), gate.get("state")
+        shown, approves = part(record, "action").get("args_c"), state == "approved"
+        opened, decided = self.gates.get(name, (None, None))
+        if gate and kind == "gate_open":
             self.gates[name] = (shown, "")
-        elif name not in self.gates:
-            if (kind == "gate_decision" or approves) and not self.partial:
-                say("gate_unopened", seq)
-        elif kind == "gate_decision":
-            if decision:
-                say("gate_decided_twice", seq)
-            elif approves and shown and shown != opened:
-                say("gate_changed", seq)
-            self.gates[name] = (opened, decision or str(gate.get("state") or "decided"))
-        elif (approves or kind == "request") and decision != "approved":
-            say("gate_not_approved", seq)
+        elif gate and not (self.partial and decided is None):  # else it may be opened before
+            acts = approves or (kind == "request" and decided is not None)
+            other = approves and shown and shown != opened
+            good = decided == "" and not other if kind == "gate_decision" else decided == "approved"
+            need(good or not (acts or kind == "gate_decision"), "gate_not_approved", seq)
+            self.gates |= {name: (opened, state or "decided")} if kind == "gate_decision" else {}
 
+    def segment(self, path: Path, last: bool, spread: Any) -> None:
+        """Follow a file of records and its seal. `spread` is `map`, or one for all processors."""
+        digest, rest, seal = sha256(), b"", path.with_suffix(".seal")
 
-# -- one log from its beginning to its end ---------------------------------------------------------
-class Claim(NamedTuple):
-    """That the log signed a root, in `note`, not after `when`; `code` is what it means if not."""
+        def blocks() -> Iterator[bytes]:
+            nonlocal rest
+            with path.open("rb") as file:
+                while chunk := file.read(1 << 16):
+                    digest.update(chunk)
+                    block, gap, rest = (rest + chunk).rpartition(b"\n")
+                    need(len(rest) < 1 << 17, "record_changed")  # no line is so long
+                    if gap:
+                        yield block
 
-    code: str
-    note: str
-    origin: str
-    size: int
-    root: bytes
-    when: int | None = None
+        for piece in spread(study, blocks()):
+            self.take(piece)
+        torn = TAMPERED if note_in(rest) or note_in(rest[:-1]) else INCOMPLETE
+        need(not rest, "torn_tail", self.size, torn)
+        need(self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
+        good = not self.note or signed_text(self.note, self.keys, every=True)
+        need(good, "checkpoint_signature", self.size - 1)  # the last one, which is published
+        if seal.exists():
+            AT[:] = "seal_changed", int(path.stem), TAMPERED
+            self.seal(seal, digest.hexdigest())
+        elif not last:
+            self.previous = ""
+            need(False, "seal_missing", int(path.stem), INCOMPLETE)
+        if seal.exists() or not last:
+            self.keys, self.segment_key = self.keys[-1:], self.next_key
 
-
-class Log(Rules):
-    """A log while it is followed: `size`, `peaks` and `tip` are the tree and the last hash so far,
-    `keys` those that must sign now, and `chain` all of its keys."""
-
-    def __init__(self, keys: list[Key], here: set[int] | None = None) -> None:
-        super().__init__(here)
-        self.origin, self.keys, self.chain = keys[0][0] if keys else "", keys, keys
-        self.note, self.root, self.read, self.log_id = "", b"", 0, b""
-        self.size, self.peaks, self.tip, self.previous = 0, list[bytes](), "0" * 64, "0" * 64
-        self.next_key, self.claims, self.told = list[Key](), list[Claim](), list[Any]()
+    def seal(self, path: Path, file_hash: str) -> None:
+        """Compare a seal with its segment, which has this hash; without one, begin behind it."""
+        note = text_of(path)
+        told = dict(line.partition(" ")[::2] for line in signed_text(note, self.keys).splitlines())
+        if not file_hash:
+            self.size, self.tip, self.ts = int(told["size"]), told["tip"], int(told["ts"])
+            self.peaks = [unbase64(peak) for peak in told["frontier"].split(",") if peak]
+            self.open = {int(n) for n in told["open"].split(",") if n}
+            self.signed, self.partial, self.segment_key = self.size, True, []
+        peaks, waiting = map(base64_of, self.peaks), map(str, sorted(self.open))
+        previous = self.previous if file_hash and self.previous else told["previous"]
+        here = {
+            **{self.origin + "/segment": "", "first": int(path.stem), "last": self.size - 1},
+            **{"size": self.size, "root": base64_of(root_of(self.peaks)), "ts": self.ts},
+            **{"sha256": file_hash or told["sha256"], "previous": previous, "tip": self.tip},
+            **{"frontier": ",".join(peaks), "open": ",".join(waiting)},
+        }
+        need(told == {name: str(value) for name, value in here.items()})
+        need(not self.segment_key or signed_text(note, self.segment_key))
+        self.previous = sha256(note.encode()).hexdigest()
 
     def reached(self, keys: list[Key]) -> list[Key]:
         """The keys that changes of keys in the records lead to, forward or back."""
-        pairs = [rotation(told, told.get("seq"), self.origin) for told in self.rotations]
+        pairs = [rotation(told, self.origin) for told in self.rotations]
         for pair in pairs * len(pairs):
             keys = keys + [key for key in pair if key not in keys and set(pair) & set(keys)]
         return keys
 
-    def batch(self, lines: list[bytes], note: str) -> None:
-        """Take records and the checkpoint behind them."""
-        records, leaves = records_of(lines), [sha256(b"\x00" + line).digest() for line in lines]
-        tip, keys, end = self.tip, self.keys, self.size + len(lines)
-        for seq, record, leaf in zip(range(self.size, end), records, leaves):
-            if (record.get("seq"), record.get("prev")) != (seq, tip):  # or the one before it
-                raise Damage("record_changed", seq)
-            tip = leaf.hex()
-            if record["type"] == "key_rotate":
-                pair = rotation(part(record, "ext"), seq, self.origin)
-                if not pair or pair[0] not in keys[-1:]:
-                    raise Damage("key_rotation_bad", seq)
-                keys = [*keys, pair[1]]
-        peaks = grow(self.size, self.peaks, leaves)
-        if note:
-            self.checkpoint(note, keys, end, root_of(peaks))
-        self.compare_claims(leaves, [self.ts, *[record["ts"] for record in records]])
-        for record in records:
-            self.look(record)
-        if records:
-            self.log_id = self.log_id if self.size else leaves[0]
-            self.next_key = vkeys_in([part(records[-1], "ext").get("next_key")])
-        self.size, self.peaks, self.tip, self.read = end, peaks, tip, self.read + len(records)
-
-    def checkpoint(self, note: str, keys: list[Key], size: int, root: bytes) -> None:
-        """Compare a checkpoint with the records before it."""
-        if FastKey is None:
-            say("signatures_not_checked")
-        elif not signed_text(note, keys, every=True):
-            raise Damage("checkpoint_signature", max(size - 1, 0))
-        if not note.startswith(checkpoint_text(self.origin, size, root) + "\n"):
-            raise Damage("record_changed", max(size - 1, 0))
-        self.chain = self.chain + [key for key in keys if key not in self.chain]
-        self.keys, self.note, self.root = keys, note, root
-
-    def compare_claims(self, leaves: list[bytes], times: list[int]) -> None:
-        """Keep with each claim before the last of some more records the root and times here."""
-        while self.claims and self.claims[-1].size < self.size + len(leaves):
-            at, root = self.claims[-1].size - self.size, None
-            if at >= 0:
-                root = root_of(grow(self.size, self.peaks, leaves[:at]))
-            self.told.append((self.claims.pop(), root, times[max(at, 0)], times[max(at, 0) + 1]))
-
-    def judge(self, claim: Claim, root: bytes | None, before: int, after: int) -> None:
-        """Judge a claim by the root here, if there is one, and by the times around it."""
-        code, note, origin, size, claimed, when = claim
-        beyond = root is None and size > self.size
-        if origin != self.origin or not signed_text(note, self.chain):
-            say("head_changed" if code == "head_mismatch" else code)
-        elif beyond or root not in (None, claimed):
-            shorter = "records_removed" if code == "head_mismatch" else "rolled_back"
-            lost = any(kept < size <= committed for kept, committed in self.lost)
-            say("records_lost" if lost else shorter if beyond else code)
-        elif root is None:
-            say("not_comparable")
-        elif when is not None and (before > when + TOLERANCE or after < when - TOLERANCE):
-            say("time_contradicted", size)
-
-    def segment(self, path: Path, head: Claim, last: bool) -> None:
-        """Follow a segment file and its seal. `head` may sign the end, too."""
-        digest, group, rest, seal = sha256(), list[bytes](), b"", path.with_suffix(".seal")
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    group.append(line)
-                    if line.startswith(CP):
-                        self.batch(group[:-1], note_in(line) or "?")
-                        group = []
-                if len(group) > 8192 or len(rest) > 1 << 17:
-                    raise Damage("record_changed", self.size)
-        self.end_of_lines(group, rest, head)
-        if self.note and not signed_text(self.note, self.keys, every=True):  # a published one
-            raise Damage("checkpoint_signature", self.size - 1)
-        if seal.exists():
-            self.check_seal(seal, digest.hexdigest())
-        elif not last:
-            self.previous = ""
-            say("seal_missing", int(path.stem))
-        if seal.exists() or not last:
-            self.keys, self.segment_key = self.keys[-1:], self.next_key
-
-    def end_of_lines(self, group: list[bytes], rest: bytes, head: Claim) -> None:
-        """Take the records behind the last checkpoint line, and a line without its end."""
-        note, size = note_in(rest) or note_in(rest[:-1]), self.size + len(group)
-        if note:
-            self.batch(group, note)
-        elif group:
-            signed = size == head.size and signed_text(head.note, self.keys)
-            say("checkpoint_missing" if signed else "unsigned_tail", self.size)
-            self.batch(group, head.note if signed else "")
-        if rest:
-            say("line_break_removed" if note else "torn_tail", self.size)
-
-    def read_seal(self, path: Path) -> Record:
-        """What a seal says if the log's key signed it and, where that is known, its own."""
-        note = path.read_bytes().decode()
-        text = signed_text(note, self.keys)
-        title, *lines = text.splitlines()
-        seal: Record = dict(line.split(" ", 1) for line in lines)
-        peaks = [unbase64(peak) for peak in seal["frontier"].split(",") if peak]
-        size, waiting = int(seal["size"]), {int(n) for n in seal["open"].split(",") if n}
-        fits = root_of(peaks) == unbase64(seal["root"]) and bin(size).count("1") == len(peaks)
-        fits = fits and title == self.origin + "/segment" and int(seal["first"]) == int(path.stem)
-        if not fits or (self.segment_key and not signed_text(note, self.segment_key)):
-            raise ValueError("not the seal of this segment")
-        state = (size, peaks, seal["tip"], int(seal["ts"]), waiting)
-        return {**seal, "state": state, "hash": sha256(note.encode()).hexdigest()}
-
-    def check_seal(self, path: Path, file_hash: str) -> None:
-        """Compare a seal with its segment."""
-        try:
-            seal = self.read_seal(path)
-        except BAD:
-            say("seal_changed", int(path.stem))
-            self.previous = ""
-            return
-        fits = seal["state"] == (self.size, self.peaks, self.tip, self.ts, self.open)
-        if seal["sha256"] != file_hash:
-            say("segment_changed", int(path.stem))
-        elif not fits or self.previous not in ("", seal["previous"]):
-            say("seal_mismatch", int(path.stem))
-        self.previous = seal["hash"]
-
-    def begin_behind(self, first: Path) -> None:
-        """Begin with the seal of the records that are not there any more."""
-        seals = [path for path in first.parent.glob("*.seal") if path.stem < first.stem]
-        self.segment_key = []
-        try:
-            seal = self.read_seal(max(seals))
-        except BAD:
-            raise Damage("segment_missing", 0) from None
-        self.size, self.peaks, self.tip, self.ts, self.open = seal["state"]
-        self.previous, self.partial = seal["hash"], True
+    def conclude(self, claims: list[Claim], texts: Any) -> None:
+        """Judge what only the whole shows; `texts` gives the bytes of each kept text."""
+        for code, note, origin, size, root, when in claims:
+            here, before, after = self.seen.get(size, (None, 0, FOREVER))
+            need(origin == self.origin and signed_text(note, self.chain), code)
+            lost = here != root and any(kept < size <= end for kept, end in self.lost)
+            need(not lost, "records_lost", size, INCOMPLETE)
+            need(lost or size <= self.size, "rolled_back", size)
+            need(lost or here in (None, root), code, size)
+            need(here or lost, "not_comparable", size, OK)
+            late = 600 * SECOND  # no two clocks are further apart
+            timely = not when or before - late <= when <= after + late
+            need(timely, "time_contradicted", size, INCOMPLETE)
+        for seq in sorted(self.open)[:500]:
+            need(False, "request_unanswered", seq, OK if self.partial else INCOMPLETE)
+        for digest, seq in self.texts.items():
+            need(digest in texts, "text_missing", seq, INCOMPLETE)
+        for name, data in texts.items():
+            need(sha256(data).hexdigest() == name, "text_changed", name)
 
 
 # -- what is known from outside of the log ---------------------------------------------------------
-def claim_in(code: str, note: str, when: int | None = None) -> Claim:
-    name, content = split_note(note)[0].split("\n")[:2]
-    if name.endswith("/run-receipt"):
-        said = json.loads(content)
-        return Claim(code, note, name[:-12], int(said["size"]), bytes.fromhex(said["root"]), when)
-    return Claim(code, note, *checkpoint_in(note), when)
-
-
-def receipt(line: str) -> Claim:
-    origin, seq, size, root, blob = line.strip().split(";")
-    text = checkpoint_text(origin, int(size), bytes.fromhex(root))
-    made = claim_in("receipt_mismatch", f"{text}\n\u2014 {origin} {blob}\n")
-    return made if 0 <= int(seq) < int(size) else made._replace(note="")
-
-
-def cosigned(note: str, witnesses: list[Key]) -> Claim:
-    text, signatures = split_note(note)
-    for name, blob in signatures:
-        when = int.from_bytes(blob[4:12], "big")
-        message = f"cosignature/v1\ntime {when}\n{text}".encode()
-        for key in [key for key in witnesses if key[:2] == (name, blob[:4])]:
-            if verifies(key, message, blob[12:]):
-                return claim_in("fork", note, when * 10**6)
-            return claim_in("cosignature_bad", note)._replace(note="")
-    raise ValueError("no line of this witness")
-
-
-def stamped(stamp: Path, folder: Path, authority: str) -> Iterator[Claim]:
-    """An RFC 3161 time stamp over the bytes of the checkpoint file of the same name."""
-    near = stamp.with_suffix(".checkpoint")
-    near = near if near.exists() else folder / "anchors" / near.name
-    check = ["-verify", "-data", str(near), "-in", str(stamp), "-CAfile", authority]
-    asked = [["openssl", "ts", *check], ["openssl", "ts", "-reply", "-in", str(stamp), "-text"]]
-    try:
-        done = [subprocess.run(each, capture_output=True, check=False) for each in asked]
-    except OSError:
-        return say("stamp_unchecked")
-    match = re.search(rb"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", done[1].stdout)
-    if done[0].returncode or not match:
-        return say("stamp_bad")
-    moment = b" ".join(match.groups()).decode() + " +0000"
-    when = datetime.strptime(moment, "%b %d %H:%M:%S %Y %z").timestamp()
-    yield claim_in("prior_mismatch", near.read_bytes().decode(), int(when) * 10**6)
+def text_of(path: Any) -> str:
+    return Path(path).read_bytes().decode()
 
 
 def claims_of(folder: Path, args: Any) -> Iterator[Claim]:
-    for path in sorted((folder / "anchors").glob("*.checkpoint")):
+    for given in args.prior:
+        yield ("prior_mismatch", note := text_of(given), *checkpoint_in(note), 0)
+    for given in args.receipt:
+        text = given if given.count(";") == 4 else text_of(given)
+        for line in [line.strip() for line in text.split("\n") if line.strip()]:
+            origin, seq, size, root, blob = line.split(";")
+            text = checkpoint_text(origin, int(size), bytes.fromhex(root))
+            signed = checkpoint_in(note := f"{text}\n\u2014 {origin} {blob}\n")
+            yield ("receipt_mismatch", note if 0 <= int(seq) < int(size) else "", *signed, 0)
+    for given, witness in zip(args.cosignature, args.witness):
+        [key], (text, signatures) = vkeys_in([witness], 4), split_note(note := text_of(given))
+        blob = next(blob for name, blob in signatures if key[:2] == (name, blob[:4]))
+        when = int.from_bytes(blob[4:12], "big")
+        good = verifies(key[2], f"cosignature/v1\ntime {when}\n{text}".encode(), blob[12:])
+        need(good, "cosignature_bad", given)
+        yield ("fork", note, *checkpoint_in(note), when * SECOND)
+    for given in args.tsr:  # RFC 3161, over the bytes of the checkpoint file of the same name
+        near = Path(given).with_suffix(".checkpoint")
+        near = near if near.exists() else folder / "anchors" / near.name
+        check = ["-verify", "-data", str(near), "-in", given, "-CAfile", args.tsa_ca]
+        both = [["openssl", "ts", *each] for each in (check, ["-reply", "-in", given, "-text"])]
         try:
-            yield claim_in("prior_mismatch", path.read_bytes().decode())
-        except BAD:
-            say("prior_mismatch", path.name)
-    try:
-        for name in args.prior:
-            yield claim_in("prior_mismatch", Path(name).read_bytes().decode())
-        for given in args.receipt:
-            text = given if given.count(";") == 4 else Path(given).read_bytes().decode()
-            lines = [line for line in text.split("\n") if line.strip()]
-            run = "\n\n" in text
-            yield from [claim_in("receipt_mismatch", text)] if run else map(receipt, lines)
-        for name, vkey in zip(args.cosignature, args.witness):
-            yield cosigned(Path(name).read_bytes().decode(), vkeys_in([vkey], 4))
-        for name in args.tsr:
-            yield from stamped(Path(name), folder, args.tsa_ca)
-    except BAD as error:
-        say("bad_evidence", str(error))
+            done = [subprocess.run(each, capture_output=True, check=False) for each in both]
+        except OSError:
+            need(False, "stamp_unchecked", given, INCOMPLETE)
+            continue
+        time = re.search(r"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", str(done[1].stdout))
+        need(time and not done[0].returncode, "stamp_bad", given)
+        moment = datetime.strptime(
+            " ".join([*time.groups(), "+0000"]) if time else "", "%b %d %H:%M:%S %Y %z"
+        )
+        when = int(moment.timestamp()) * SECOND
+        yield ("prior_mismatch", note := text_of(near), *checkpoint_in(note), when)
+    for path in [*folder.glob("HEAD"), *sorted(folder.glob("anchors/*.checkpoint"))]:
+        AT[:] = f"{'head' if path.name == 'HEAD' else 'prior'}_mismatch", path.name, TAMPERED
+        yield (AT[0], note := text_of(path), *checkpoint_in(note), 0)
 
 
-# -- a directory -----------------------------------------------------------------------------------
-def introduce(folder: Path, first_file: Path, given: list[Key]) -> Log:
-    """The log as log.json and record 0 introduce it, with the key that signed its beginning."""
-    identity: Record = {}
-    try:
-        told = json.loads((folder / "log.json").read_bytes())
-        names = [key[0] for key in vkeys_in(told["vkeys"])]
-        identity = dict(told) if names and names == [told["origin"]] * len(told["vkeys"]) else {}
-        code = "" if identity else "log_json_changed"
-    except BAD as error:
-        code = "log_json_missing" if type(error) is FileNotFoundError else "log_json_changed"
-    with first_file.open("rb") as file:
+# -- a directory, or a bundle: some records of some logs, each with its proof ----------------------
+def identity_in(raw: bytes) -> Record:
+    told: Record = json.loads(raw)
+    need({key[0] for key in vkeys_in(told["vkeys"])} == {told["origin"]})
+    need(len(vkeys_in(told["vkeys"])) == len(told["vkeys"]))
+    return told
+
+
+def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]:
+    claims = list(claims_of(folder, args))
+    need((folder / "HEAD").exists(), "head_missing", None, INCOMPLETE)
+    need(FastKey is not None, "signatures_not_checked", None, OK)
+    files, AT[:] = (
+        sorted(folder.glob(f"segments/{'[0-9]' * 20}.jsonl")),
+        ("empty", None, INCOMPLETE),
+    )
+    with files[0].open("rb") as file:
         lines = file.read(1 << 20).split(b"\n")
-    record = records_of(lines[:1])[0]
-    genesis = part(record, "ext") if record.get("type") == "genesis" else {}
-    if identity and genesis and {**identity, "vkeys": identity["vkeys"][:1]} != genesis:
-        code = "log_json_changed"
-    elif (identity or genesis or {"schema": 2}).get("schema") != 2:
-        code = "unknown_schema"
-    if code:
-        say(code)
+    record, AT[:] = [*records_of(lines[:1]), {}][0], ("log_json_changed", None, TAMPERED)
+    identity = genesis = part(record, "ext") if record.get("type") == "genesis" else {}
+    need((folder / "log.json").exists(), "log_json_missing", None, INCOMPLETE)
+    if (folder / "log.json").exists():
+        identity = identity_in((folder / "log.json").read_bytes())
+        need(not genesis or {**identity, "vkeys": identity["vkeys"][:1]} == genesis)
+    need(identity.get("schema", 2) == 2, "unknown_schema", None, USAGE)
+    keys, AT[:] = vkeys_in(identity.get("vkeys")) + given, ("key_missing", None, INCOMPLETE)
     notes = [note_in(line) for line in lines if line.startswith(CP)][:9]
-    keys = [*vkeys_in(identity.get("vkeys")), *vkeys_in(genesis.get("vkeys")), *given]
-    signers = (key for note in notes for key in keys if signed_text(note, [key]))
-    log = Log([next(signers, keys[0])] if keys else [])
-    log.segment_key = vkeys_in([genesis.get("segment_key")])
-    return log
-
-
-def verify_directory(folder: Path, args: Any) -> list[Log]:
-    head, given = Claim("head_mismatch", "", "", -1, b""), vkeys_in(args.vkey)
-    try:
-        head = claim_in("head_mismatch", (folder / "HEAD").read_bytes().decode())
-    except BAD as error:
-        say("head_missing" if type(error) is FileNotFoundError else "head_changed")
-    files = sorted((folder / "segments").glob("[0-9]" * 20 + ".jsonl"))
-    if not files:
-        say("empty")
-        return []
-    log = introduce(folder, files[0], given)
-    if not log.keys:
-        say("key_missing")
-        return [log]
-    claims = [*claims_of(folder, args), *([head] if head.size >= 0 else [])]
-    log.claims = sorted(claims, key=lambda each: -each.size)
-    try:
-        if int(files[0].stem):
-            log.begin_behind(files[0])
-        begun = (log.size, log.previous)
+    signers = [key for note in notes for key in keys if signed_text(note, [key])]
+    log = Log({**genesis, "origin": keys[0][0]}, (signers + keys)[:1])
+    yield log
+    log.wanted = {claim[3] for claim in claims}
+    AT[:] = "segment_missing", 0, INCOMPLETE
+    if int(files[0].stem):  # what was before may have been pruned
+        seals = folder.glob("segments/*.seal")
+        log.seal(max(path for path in seals if path.stem < files[0].stem), "")
+    begun, large = (log.size, log.previous), sum(path.stat().st_size for path in files) > 1 << 23
+    with multiprocessing.Pool(2) if large else contextlib.nullcontext() as pool:
         for path in files:
-            if int(path.stem) != log.size:
-                raise Damage("segment_missing", log.size)
-            log.segment(path, head, path == files[-1])
-        log.chain = log.reached(log.chain)
-        conclude(log, folder, begun)
-    except Damage as damage:
-        say(*damage.args)
-    if not set(given) <= set(log.reached(log.chain)):
-        say("key_unknown")
-    if args.log_id and log.log_id != args.log_id:
-        say("log_id_mismatch" if log.log_id else "log_id_unknown")
-    return [log]
-
-
-def conclude(log: Log, folder: Path, begun: tuple[int, str]) -> None:
-    """Judge what only the whole log shows."""
-    for claim in log.claims:
-        root = root_of(log.peaks) if claim.size == log.size else None
-        log.told.append((claim, root, log.ts, 1 << 63))
-    for told in log.told:
-        log.judge(*told)
-    if log.size == 0:
-        say("empty")
+            AT[:] = "segment_missing", log.size, INCOMPLETE
+            need(int(path.stem) == log.size)
+            AT[:] = "record_changed", log.size, TAMPERED
+            log.segment(path, path == files[-1], partial(pool.imap, chunksize=16) if pool else map)
+    log.chain = log.reached(log.chain + log.keys)
+    log.seen[log.size] = (root_of(log.peaks), log.ts, FOREVER)
+    log.conclude(claims, {path.name: path.read_bytes() for path in folder.glob("texts/*")})
     if begun[0]:
-        say("pruned" if begun in log.pruned else "segment_missing", 0)
-    for seq in sorted(log.open):
-        say("request_unanswered", seq, "ok" if log.partial else "")
-    for digest, seq in log.texts.items():
-        path = folder / "texts" / (digest if re.fullmatch("[0-9a-f]{64}", digest) else "none")
-        if not path.is_file():
-            say("text_missing", seq)
-        elif sha256(path.read_bytes()).hexdigest() != digest:
-            say("text_changed", seq)
+        need(begun not in log.pruned, "pruned", begun[0], OK)
+        need(begun in log.pruned, "segment_missing", 0, INCOMPLETE)
+    need(set(given) <= set(log.chain), "key_unknown")
+    need(log.log_id or not args.log_id, "log_id_unknown", None, INCOMPLETE)
+    need(args.log_id in (b"", log.log_id) or not log.log_id, "log_id_mismatch")
 
 
-# -- a bundle: some records of some logs, each with its proof --------------------------------------
-def members_of(path: Path) -> dict[str, bytes]:
+def verify_bundle(path: Path, given: list[Key]) -> Iterator[Log]:
     files = dict[str, bytes]()
     with zipfile.ZipFile(path) as zipped:
-        for info in zipped.infolist():
-            name = info.filename
-            if not MEMBER.fullmatch(name) or name in files or info.compress_type:
-                say("file_unlisted", name)
-                continue
-            try:
-                files[name] = zipped.read(info)
-            except Exception:  # whatever is wrong with it, it is not what was packed
-                files[name] = b""
-                say("file_changed", name)
-    return files
-
-
-def verify_bundle(path: Path, given: list[Key]) -> list[Log]:
-    try:
-        files = members_of(path)
-        raw = files.pop("manifest.json")
-    except Exception:  # no zip, or one without a manifest
-        FOUND.clear()
-        say("not_a_bundle")
-        return []
-    try:
-        check_manifest(raw, files)
-    except BAD:
-        say("manifest_changed")
-    logs = []
-    for start in sorted({name[: name.index("/", 5) + 1] for name in files if name[:5] == "logs/"}):
-        mine = {name[len(start) :]: data for name, data in files.items() if name.startswith(start)}
-        logs.append(verify_part(mine, given))
-    if not logs:
-        say("empty")
-    return logs
-
-
-def check_manifest(raw: bytes, files: dict[str, bytes]) -> None:
-    """Whether the manifest lists what is here; nothing else that it says is believed."""
+        need("manifest.json" in zipped.namelist())
+        for member in zipped.infolist():
+            AT[:] = "file_changed", (name := member.filename), TAMPERED
+            need(MEMBER.fullmatch(name) and name not in files and not member.compress_type)
+            files[name] = zipped.read(member)
+    raw, AT[:] = files.pop("manifest.json"), ("manifest_changed", None, TAMPERED)
     manifest = json.loads(raw)
     names = {*manifest} - ({"texts"} if manifest.get("texts") == "left_out" else set())
-    good = (ENCODE(manifest) + "\n").encode() == raw and manifest["bundle"] == 1
-    if not good or names != {"bundle", "files", "logs", "selection"}:
-        raise ValueError("not how a manifest is written")
-    for name in {**files, **manifest["files"]}:
-        if name not in files or name not in manifest["files"]:
-            say("file_unlisted" if name in files else "file_missing", name)
-        elif sha256(files[name]).hexdigest() != manifest["files"][name]:
-            say("file_changed", name)
+    need(names == {"bundle", "files", "logs", "selection"} and manifest["bundle"] == 1)
+    need((ENCODE(manifest) + "\n").encode() == raw and {*files} <= {*manifest["files"]})
+    for name, digest in manifest["files"].items():
+        need(name in files, "file_missing", name, INCOMPLETE)
+        need(name not in files or sha256(files[name]).hexdigest() == digest, "file_changed", name)
+    starts = sorted({name[: name.index("/", 5) + 1] for name in files if name[:5] == "logs/"})
+    need(starts, "empty", None, INCOMPLETE)
+    for start in starts:
+        mine = {name[len(start) :]: data for name, data in files.items() if name.startswith(start)}
+        yield verify_part(mine, given)
 
 
 def verify_part(files: dict[str, bytes], given: list[Key]) -> Log:
     """One log of a bundle: its checkpoint, its records with their proofs, and its texts."""
-    own, log = list[Key](), Log([], {int(name[8:28]) for name in files if name[:8] == "records/"})
-    try:
-        identity, note = json.loads(files["log.json"]), files["checkpoint"].decode()
-        own = vkeys_in(identity["vkeys"])
-        log.origin, log.size, log.root = checkpoint_in(note)
-        if len(own) != len(identity["vkeys"]) or log.origin != identity["origin"]:
-            raise ValueError("odd keys, or another log")
-        log.note = note
-    except BAD:
-        say("checkpoint_changed")
-    records = [record for seq in sorted(log.here or ()) if (record := proven(seq, files, log))]
-    log.read, log.here = len(records), {record["seq"] for record in records}
-    for record in records:
-        log.look(record)
-    keys = log.reached([key for key in given if key[0] == log.origin] or own[: not given])
-    if not keys or (log.note and not signed_text(log.note, keys)):
-        say("key_unknown" if keys or given else "key_missing")
-    for seq in sorted(log.open):
-        say("request_unanswered", seq)
-    for digest in [digest for digest in log.texts if "texts/" + digest not in files]:
-        say("text_missing", log.texts[digest])
-    for name, data in files.items():
-        if name.startswith("texts/") and sha256(data).hexdigest() != name[6:]:
-            say("text_changed", name)
-        elif name.startswith("anchors/") and name[8:].split(".")[0] != str(log.size):
-            say("anchor_changed", name)
+    AT[:] = "checkpoint_changed", None, TAMPERED
+    identity, note = identity_in(files["log.json"]), files["checkpoint"].decode()
+    here = {int(name[8:28]) for name in files if name[:8] == "records/"}
+    log = Log(identity, [], here)
+    origin, log.size, log.root = checkpoint_in(note)
+    need(origin == log.origin)
+    for seq in sorted(here):
+        AT[:] = "record_changed", seq, TAMPERED
+        line, shown = (files.get(f"records/{seq:020d}.{end}") for end in ("json", "tlog-proof"))
+        need(line and shown, "proof_missing", seq, INCOMPLETE)
+        if line and shown:
+            (number, _), [leaf], *_, good, waiting, [(record, _, loose)] = study(line)
+            text, _, end = shown.decode().partition("\n\n")
+            title, index, *proof = text.split("\n")
+            need((number, title, index) == (seq, "c2sp.org/tlog-proof@v1", f"index {seq}"))
+            need(root_from(leaf, seq, log.size, [unbase64(each) for each in proof]) == log.root)
+            need(good and end == note)
+            log.look(record, 0, loose)
+            log.open, log.read = log.open | waiting, log.read + 1
+        else:
+            here.remove(seq)
+    own = vkeys_in(identity["vkeys"])
+    keys = log.reached([key for key in given if key[0] == origin] or own[: not given])
+    need(keys or given, "key_missing", None, INCOMPLETE)
+    need(keys and signed_text(note, keys), "key_unknown")
+    names = [name for name in files if name[:8] == "anchors/"]
+    need(all(name[8:].split(".")[0] == str(log.size) for name in names), "anchor_changed")
+    log.conclude([], {name[6:]: data for name, data in files.items() if name[:6] == "texts/"})
     return log
-
-
-def proven(seq: int, files: dict[str, bytes], log: Log) -> Record:
-    """A record whose proof leads to the checkpoint, or nothing."""
-    line, shown = (files.get(f"records/{seq:020d}.{kind}", b"") for kind in ("json", "tlog-proof"))
-    text, _, note = shown.decode("utf-8", "replace").partition("\n\n")
-    lines, record, code = text.split("\n"), records_of([line])[0], "record_changed"
-    if not line or not shown:
-        code = "proof_missing"
-    elif lines[:2] != ["c2sp.org/tlog-proof@v1", f"index {seq}"] or note != log.note:
-        code = "proof_changed"
-    elif record.get("seq") == seq:
-        try:
-            proof = [unbase64(each) for each in lines[2:]]
-            if root_from(sha256(b"\x00" + line).digest(), seq, log.size, proof) == log.root:
-                return record
-        except ValueError:
-            pass
-    say(code, seq)
-    return {}
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -795,56 +614,43 @@ class Parser(argparse.ArgumentParser):
         self.exit(3, f"usage: {message}\n")
 
 
-def parse(arguments: list[str] | None) -> Any:
-    ends = "Exit code: 0 intact, 1 tampered with, 2 incomplete, 3 wrongly called."
-    parser = Parser(description="Check a ledger or a proof bundle.", epilog=ends)
+def main(arguments: list[str] | None = None) -> int:
+    parser, logs = Parser(description=__doc__), list[Log]()
     parser.add_argument("path", type=Path, help="the directory of a ledger, or a bundle")
-    for name, text in OPTIONS.items():
-        parser.add_argument(name, action="append", default=[], help=text)
+    for name in ("vkey", "prior", "receipt", "cosignature", "witness", "tsr"):
+        parser.add_argument("--" + name, action="append", default=[])
     parser.add_argument("--log-id", type=bytes.fromhex, default=b"", help="the hash of record 0")
     parser.add_argument("--tsa-ca", default="", help="certificates of the authority of --tsr")
     parser.add_argument("--json", action="store_true", help="answer in JSON")
     args = parser.parse_args(arguments)
+    path, given = args.path, vkeys_in(args.vkey)
+    held = [*args.prior, *args.receipt, *args.cosignature, *args.tsr, args.log_id]
     if len(args.cosignature) != len(args.witness) or (args.tsr and not args.tsa_ca):
         parser.error("each --cosignature needs its --witness, and --tsr needs --tsa-ca")
-    held = [*args.prior, *args.receipt, *args.cosignature, *args.tsr, args.log_id]
-    if any(held) and args.path.is_file():
+    if any(held) and path.is_file():
         parser.error("a bundle is compared with nothing but --vkey")
-    return args
-
-
-def verify(path: Path, args: Any) -> list[Log]:
-    given, names = vkeys_in(args.vkey), ("log.json", "segments", "HEAD", "LOCK")
-    if len(given) + len(vkeys_in(args.witness, 4)) < len(args.vkey + args.witness):
-        say("bad_vkey")
-    elif path.is_dir() and any((path / name).exists() for name in names):
-        return verify_directory(path, args)
-    elif path.is_file():
-        return verify_bundle(path, given)
-    else:
-        say("not_a_ledger" if path.exists() else "no_such_path", str(path))
-    return []
-
-
-def main(arguments: list[str] | None = None) -> int:
-    args, logs = parse(arguments), list[Log]()
-    gc.disable()  # nothing here makes cycles, and collecting takes a tenth of the time
     FOUND.clear()
+    AT[:] = "wrongly_called", str(path), USAGE
     try:
-        logs = verify(args.path, args)
-    except BAD as error:
-        say("unreadable", str(error))
-    codes = {"usage": 3, "tampered": 1, "incomplete": 2, "ok": 0}
-    status = next(each for each in codes if each in [*FOUND.values(), "ok"])
-    found = [{"code": code, "seq": seq, "means": means} for (code, seq), means in FOUND.items()]
+        need(len(given) + len(vkeys_in(args.witness, 4)) == len(args.vkey + args.witness))
+        names = ("log.json", "segments", "HEAD", "LOCK")
+        need(path.is_file() or any((path / name).exists() for name in names))
+        whole = (
+            verify_bundle(path, given) if path.is_file() else verify_directory(path, args, given)
+        )
+        logs.extend(whole)
+    except Exception:  # whatever is odd about it: it is not what was written
+        FOUND[AT[0], AT[1]] = AT[2]
+    status = next(each for each in STATUS if each in [*FOUND.values(), OK])
+    found = [{"code": code, "seq": place, "means": means} for (code, place), means in FOUND.items()]
     said: Record = {"status": status, "records": sum(log.read for log in logs)}
     said["origin"], said["root"] = (logs[0].origin, logs[0].root.hex()) if logs else ("", "")
-    said["findings"] = [each for each in found if each["means"] != "ok"]
-    said["notes"] = [each for each in found if each["means"] == "ok"]
+    said["findings"] = [each for each in found if each["means"] != OK]
+    said["notes"] = [each for each in found if each["means"] == OK]
     lines = [f"{status}: {said['records']} records read, root {said['root'] or 'unknown'}"]
-    lines += [f"{each['means']}: {each['code']} at {json.dumps(each['seq'])}" for each in found]
-    print(json.dumps(said) if args.json else "\n".join(lines).replace(" at null", ""))
-    return codes[status]
+    lines += [f"{each['means']}: {each['code']} at {each['seq']}" for each in found]
+    print(json.dumps(said) if args.json else "\n".join(lines))
+    return {USAGE: 3, TAMPERED: 1, INCOMPLETE: 2, OK: 0}[status]
 
 
 if __name__ == "__main__":
