@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +33,7 @@ from deck.roster import filtered, unenforced
 from deck.routing import bypasses
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
 from deck.wall.wall import Wall
+from deck.worktrees import Origin, Worktrees, branch_of, clashes
 from shared.paths import session_id
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 
@@ -41,6 +42,12 @@ SOCKET_PATH_MAX: Final = 100
 #: CLIs known to take `--model` (contracts/deck.md section 1.15).
 _TAKE_MODEL: Final = ("claude", "agy", "codex")
 _PROBE_SECONDS: Final = 1.0
+#: What the start of a session does about a worktree.
+_DOES: Final = {
+    Origin.MADE: "made at the start",
+    Origin.REMADE: "made again at the start",
+    Origin.REUSED: "taken as it is",
+}
 
 
 class Level(StrEnum):
@@ -75,6 +82,17 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class WorktreePlan:
+    """A role's worktree: where it works, on which branch, what the start does there; a problem
+    keeps the session from starting."""
+
+    place: str = ""
+    branch: str = ""
+    does: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the checks look at. `programs` maps a command to its full path where it has one."""
 
@@ -99,6 +117,8 @@ class Facts:
     dialogs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: By walled role, what is wrong with its wall; empty when it was proved.
     walls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: By role with a worktree: what the start would do, and what is in the way.
+    worktrees: Mapping[str, WorktreePlan] = field(default_factory=dict)
     uid: int = 0
 
 
@@ -192,12 +212,20 @@ def check_ownership(facts: Facts) -> list[Finding]:
 
 
 def check_worktrees(facts: Facts) -> list[Finding]:
-    """Roles with a worktree need a repository."""
-    return [
-        _fail(_of(role), f"worktree = true needs a git repository: {facts.repository_problem}")
-        for role in _roles(facts)
-        if role.worktree and facts.repository_problem
-    ]
+    """Roles with a worktree can have it; where it is and how their work lands."""
+    found = []
+    for role in _roles(facts):
+        plan = facts.worktrees.get(role.name, WorktreePlan(problem=facts.repository_problem))
+        if not role.worktree:
+            continue
+        if plan.problem:
+            found.append(_fail(_of(role), f"its worktree cannot be used: {plan.problem}"))
+        else:
+            found.append(
+                _ok(_of(role), f"worktree {plan.place} on branch {plan.branch} ({plan.does}), "
+                               f"merge = {role.merge}")
+            )  # fmt: skip
+    return found
 
 
 def check_socket(facts: Facts) -> list[Finding]:
@@ -315,10 +343,12 @@ def check_first_run(facts: Facts) -> list[Finding]:
     found = []
     for role in _roles(facts):
         program, said = _program(role), facts.dialogs.get(role.name)
+        plan = facts.worktrees.get(role.name)
+        where = f"in its worktree {plan.place}" if plan is not None and plan.place else "here"
         if said and not _has_own_home(role):
             found.append(
                 _warn(_of(role), f"at its first start {program} {' and '.join(said)}, and tasks "
-                                 f"would wait; run `{program}` here once and answer")
+                                 f"would wait; run `{program}` {where} once and answer")
             )  # fmt: skip
         elif said:
             found.append(_warn(_of(role), f"{program} {' and '.join(said)}"))
@@ -382,6 +412,7 @@ def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> 
     if config is not None and state in (GatewayState.READY, GatewayState.NOT_READY):
         holder, is_homes = _identity(config, environ)
     roles = config.roles if config is not None else ()
+    plans = _worktrees(roles, cwd)
     commands = {role.command for role in roles}
     path = environ.get("PATH")
     programs = {command: shutil.which(command, path=path) for command in commands if command}
@@ -402,20 +433,45 @@ def collect(config_path: Path | None, cwd: Path, environ: Mapping[str, str]) -> 
         variables={role.name: frozenset(filtered(environ, role)) for role in roles},
         gateway_holder=holder,
         gateway_is_homes=is_homes,
-        dialogs={role.name: _dialogs(role, cwd, environ) for role in roles},
+        dialogs={
+            role.name: _dialogs(role, plans.get(role.name, WorktreePlan()).place, cwd, environ)
+            for role in roles
+        },
+        worktrees=plans,
         walls=_walls(config, cwd, environ, state) if config is not None else {},
         uid=os.getuid(),
     )
 
 
-def _dialogs(role: Role, cwd: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _worktrees(roles: Sequence[Role], cwd: Path) -> dict[str, WorktreePlan]:
+    names = [role.name for role in roles if role.worktree]
+    if not names:
+        return {}
+    if clash := clashes(names):
+        return {name: WorktreePlan(problem=clash) for name in names}
+    try:
+        trees = Worktrees(cwd)
+    except GitError as problem:
+        return {name: WorktreePlan(problem=str(problem)) for name in names}
+    return {name: _worktree(trees, name) for name in names}
+
+
+def _worktree(trees: Worktrees, role: str) -> WorktreePlan:
+    place, branch = str(trees.cwd(role)), branch_of(role)
+    try:
+        return WorktreePlan(place, branch, _DOES[trees.look(role)])
+    except GitError as problem:
+        return WorktreePlan(place, branch, problem=str(problem))
+
+
+def _dialogs(role: Role, place: str, cwd: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     env = filtered(environ, role)
     if _has_own_home(role):
         own = role_home(environ, session_id(str(cwd)), role.name)
         missing = missing_login(role.command, own, env)
         return (missing,) if missing else ()
     home = Path(env.get("HOME") or Path.home())
-    return tuple(dialogs(role.command, home, str(cwd), env))
+    return tuple(dialogs(role.command, home, place or str(cwd), env))
 
 
 def _identity(config: Config, environ: Mapping[str, str]) -> tuple[Holder | None, bool | None]:

@@ -145,6 +145,13 @@ def merge_of(main: GitRepo, commit: str) -> str:
     return ""
 
 
+def last_merge(main: GitRepo, role: str) -> str:
+    """Return the last merge commit of a role's work in the main tree's history, else ""."""
+    begin = subject(role, "").removesuffix(")")
+    raw = main.run("log", "-1", "--merges", "--format=%H", "--fixed-strings", f"--grep={begin}")
+    return raw.decode().strip()
+
+
 def _tracked_changes(main: GitRepo) -> list[str]:
     raw = main.run(
         "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no",

@@ -17,6 +17,7 @@ from deck.metering import Metering
 from deck.pane.status import PaneState
 from deck.protocol import one_line
 from deck.seats import Seat
+from deck.worktrees import branch_of
 
 REPORTS_SHOWN: Final = 200
 
@@ -92,7 +93,7 @@ def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
     shown = seat.pane.status if seat.pane else None
     return {
         "name": seat.name,
-        "state": str(shown.state) if shown else "booting",
+        "state": _role_state(seat),
         "pid": (seat.pane.pid or 0) if seat.pane and seat.alive else 0,
         "question": one_line(shown.question) if shown else "",
         "evidence": f"{shown.source}: {one_line(shown.evidence)}" if shown else "",
@@ -101,8 +102,15 @@ def _role(desk: Desk, seat: Seat) -> dict[str, Any]:
         "waiting": seat.waiting,
         "held": seat.held,
         "restarts": seat.restarts,
+        "routed": seat.routed,
         "exit": desk.state.exits.get(seat.name, ""),
     }
+
+
+def _role_state(seat: Seat) -> str:
+    if seat.removed:
+        return "removed"
+    return str(seat.pane.state if seat.pane is not None else PaneState.BOOTING)
 
 
 def task_row(desk: Desk, task: Task) -> dict[str, Any]:
@@ -127,6 +135,17 @@ def task_row(desk: Desk, task: Task) -> dict[str, Any]:
         row["question"] = one_line(seat.pane.status.question)
     if task.screen_ref:
         row["screen"] = desk.texts.get(task.screen_ref) or ""
+    if task.judges:
+        row["judges"] = task.judges
+    if (loop := desk.state.loops.get(task.id)) is not None:
+        row["review"] = {"state": str(loop.state), "judge": loop.judge, "round": loop.round}
+    if (landing := desk.state.landings.get(task.id)) is not None:
+        row["merge"] = {
+            "state": str(landing.state),
+            "branch": branch_of(landing.role),
+            "commit": landing.commit,
+            "reason": landing.reason,
+        }
     return row
 
 

@@ -122,6 +122,10 @@ class Worktrees:
         """Return where the role's checkout is, or would be."""
         return self.directory / STATE_DIR / WORKTREES_DIR / safe_name(role)
 
+    def cwd(self, role: str) -> Path:
+        """Return where the role works, below its checkout's top as the deck is below its own."""
+        return self.place(role) / self._inside
+
     def look(self, role: str) -> Origin:
         """Return what `make` would do. Changes nothing. Raises WorktreeError where it would."""
         place, branch = self.place(role), branch_of(role)
@@ -152,7 +156,7 @@ class Worktrees:
             self._add(role, place, branch, origin)
             self._hold(role)
         repo = self._check(place, role)
-        cwd = place / self._inside
+        cwd = self.cwd(role)
         cwd.mkdir(parents=True, exist_ok=True)
         return Worktree(role, branch, place, cwd, origin, repo.head() or "", note)
 

@@ -227,11 +227,17 @@ def _tasks(status: Mapping[str, Any], room: int) -> RenderableType:
             _plain(task["from"]),
             _plain(_age(task["at"])),
             _plain(task["label"]),
-            _plain(task["reason"] or task.get("question", "")),
+            _plain(task["reason"] or task.get("question", "") or _merge(task)),
         )
         for task in _shown(status["tasks"], room)
     ]
     return _table(("id", "role", "state", "from", "age", "task", "note"), rows)
+
+
+def _merge(task: Mapping[str, Any]) -> str:
+    """What became of the branch of a task that is over."""
+    landing = task.get("merge")
+    return f"{landing['state']}: {landing['reason']}".rstrip(": ") if landing else ""
 
 
 def _shown(tasks: Sequence[Mapping[str, Any]], room: int) -> list[Mapping[str, Any]]:

@@ -28,6 +28,7 @@ from deck.cli import (
     serve,
     sessions,
     work,
+    worktrees,
 )
 from deck.cli.failure import DEBUG_ENV, unexpected
 from shared import __version__
@@ -81,6 +82,7 @@ for _group in (
     live,
     report,
     checkpoints,
+    worktrees,
     sessions,
     demo,
     manual,

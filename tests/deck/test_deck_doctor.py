@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -454,3 +455,26 @@ def test_the_doctor_proves_a_wall_by_trying_and_fails_without_bubblewrap(
         (said,) = doctor.check_walls(collect(None, project, environ))
         assert said.level is Level.FAIL
     assert not list(short_dir.rglob("*.wall"))
+
+
+def test_the_plan_for_each_worktree_is_told(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+
+    text = '[[roles]]\nname = "lead"\ncommand = "sh"\nstart = true\n'
+    text += '[[roles]]\nname = "a b"\ncommand = "sh"\nworktree = true\nmerge = "gate"\n'
+    (tmp_path / ".choragos.toml").write_text(text)
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    git("init", "-q")
+    (broken,) = doctor.check_worktrees(doctor.collect(None, tmp_path, environ))
+    assert (broken.level, broken.name) == (Level.FAIL, "role a b")
+    assert "needs a commit to start from" in broken.message
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    (plan,) = doctor.check_worktrees(doctor.collect(None, tmp_path, environ))
+    place = tmp_path / ".choragos" / "worktrees" / "a-b"
+    assert plan.line() == (
+        f"OK    role a b       worktree {place} on branch choragos/a-b (made at the start), "
+        "merge = gate"
+    )
