@@ -27,7 +27,7 @@ class Briefing:
     async def brief_team(self, *, resumed: bool) -> None:
         """Write every seat's file; a resumed run's start role is told where the board stands."""
         standing = await self.standing(resumed=resumed)
-        for seat in self.desk.seats.values():
+        for seat in self.desk.team:
             await self.brief(seat, standing)
 
     async def brief(self, seat: Seat, standing: briefs.Standing | None = None) -> None:
@@ -38,7 +38,7 @@ class Briefing:
         desk, owners = self.desk, self.owners()
         if seat.boot_file == briefs.ORCHESTRATOR_FILE:
             told = standing or await self.standing(resumed=True)
-            workers = [one.role for one in desk.seats.values() if not one.is_start]
+            workers = [one.role for one in desk.team if not one.is_start]
             text = briefs.orchestrator_context(seat.role, workers, told)
         else:
             text = briefs.worker_brief(seat.role, owners)
@@ -64,7 +64,7 @@ class Briefing:
 
     def owners(self) -> dict[str, str]:
         """Return who owns which file in the team as it is now."""
-        return briefs.owners_of([seat.role for seat in self.desk.seats.values()])
+        return briefs.owners_of([seat.role for seat in self.desk.team])
 
 
 def task_text(desk: Desk, seat: Seat, assignment: briefs.Assignment) -> str:

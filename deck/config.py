@@ -267,6 +267,8 @@ class Config:
     ui: UiConfig = UiConfig()
     path: Path | None = None
     warnings: tuple[str, ...] = ()
+    #: The bytes of the file all of this was read from.
+    source: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def start_index(self) -> int:
@@ -331,7 +333,7 @@ def parse_config(data: bytes, path: Path) -> Config:
         raise ConfigError(
             f"{path}: nested too deeply or a number out of range; simplify the file."
         ) from None
-    return _Reader(path).config(document)
+    return _Reader(path, data).config(document)
 
 
 def builtin_config() -> Config:
@@ -501,8 +503,9 @@ class _Promises:
 class _Reader:
     """Turns one parsed document into a Config, collecting warnings on the way."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, source: bytes) -> None:
         self.path = path
+        self.source = source
         self.warnings: list[str] = []
 
     def warn(self, sentence: str) -> None:
@@ -528,6 +531,7 @@ class _Reader:
         top.finish()
         return Config(
             roles=roles,
+            source=self.source,
             sphragis=sphragis,
             checkpoints=checkpoints,
             pricing=pricing,

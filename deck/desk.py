@@ -119,6 +119,11 @@ class Desk:
         """The seat of the role that leads."""
         return self.seats[self.start_name]
 
+    @property
+    def team(self) -> list[Seat]:
+        """The seats of the roles that are in the team now, in their order."""
+        return [seat for seat in self.seats.values() if not seat.removed]
+
     def now(self) -> int:
         """Return the time in microseconds UTC."""
         return time.time_ns() // 1000

@@ -10,6 +10,7 @@ serves that kind. `deck.session` dispatches the verbs here and calls `tick`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -221,6 +222,12 @@ class Gatekeeper:
         durable = self.desk.journal.record(entry)
         self.desk.events.write("WARN", "gate void", gate=gate.id, kind=gate.kind, reason=why)
         await self._follow(self.desk.state.gates[gate.id], why, durable)
+
+    async def drop(self, gate: Gate, why: str) -> None:
+        """Void an open gate whose matter is gone; one that is decided is left as it is. Raises
+        JournalFailed."""
+        with contextlib.suppress(IllegalMove):
+            await self._void(gate, why)
 
     async def _follow(self, gate: Gate, why: str, durable: Durable) -> None:
         self.desk.changed_gates.pop(gate.id, None)

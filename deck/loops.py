@@ -69,7 +69,7 @@ class Loops:
             verdict=self._dictated(task),
             place=str(place or ""),
         )
-        owners = briefs.owners_of([seat.role for seat in desk.seats.values()])
+        owners = briefs.owners_of([seat.role for seat in desk.team])
         return judging.judge_file(desk.seats[task.role].role, docket, owners)
 
     def _dictated(self, task: Task) -> str:

@@ -44,7 +44,7 @@ def config_text(config: Config) -> bytes:
     for hook in _HOOKS:
         words = told["ui"][hook].split()
         told["ui"][hook] = f"{told_arguments(words[:1])[0]} {SET}" if words else ""
-    del told["warnings"]
+    del told["warnings"], told["source"]
     return json.dumps(told, indent=2, sort_keys=True, default=_plain).encode() + b"\n"
 
 

@@ -161,8 +161,12 @@ class Seat:
     async def start(self) -> None:
         """Spawn the role's process and begin to deliver. Raises PaneError, NotOnPath or OSError."""
         async with self._life:
-            self.removed = False
-            await self._spawn()
+            try:
+                if self.stopping:
+                    raise PaneError("the session is stopping")
+                await self._spawn()
+            finally:
+                self.restarting = False
         if not self._delivering:
             self._delivering = True
             self.desk.job(self.delivery.run())
@@ -239,6 +243,11 @@ class Seat:
                 task_id for task_id in again if await self.offer_again(task_id, f"again: {reason}")
             ]
             return Renewal(tuple(offered), tuple(lost), proof)
+
+    async def give_up(self, reason: str) -> None:
+        """Show as lost what waits for a role that could not be started."""
+        async with self._life:
+            await self._give_up(reason)
 
     async def begin_anew(self, task: Task) -> bool:
         """Start a fresh role anew for a task; while that fails the task stays queued and says why.

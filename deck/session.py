@@ -14,15 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
-from deck import briefs, callers, processes, showing, view
+from deck import callers, processes, showing, view
 from deck.board import Entry, GateKind, Op, ReportState, State, Task, TaskState
 from deck.briefing import Briefing
 from deck.budgets import Budgets
 from deck.callers import Caller, Peer
-from deck.config import Config, Role, TimeoutAction
+from deck.config import Config, TimeoutAction, load_config
 from deck.desk import Desk, deck_pid
 from deck.durations import format_duration
 from deck.gatekeeper import Gatekeeper
@@ -35,12 +34,13 @@ from deck.notes import noted
 from deck.operating import Operating
 from deck.pane.process import adopt_orphans
 from deck.pane.status import PaneState, Status
+from deck.proposals import Proposals
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.recall import Ask, Recall
 from deck.recorded import config_text
 from deck.reloading import Reloading
 from deck.review import Review
-from deck.roster import Surroundings, find_program
+from deck.roster import find_program
 from deck.routing import refuse_unrouted
 from deck.screens import Screens
 from deck.seats import Seat
@@ -51,6 +51,7 @@ from deck.settling import RESULT_GATES
 from deck.snapshots import Snapshots
 from deck.stamping import Stamping
 from deck.supervision import overdue
+from deck.team import Team
 from deck.usage import Baseline
 from deck.wall.wall import Wall
 from deck.work import Work
@@ -138,9 +139,9 @@ class Session:
         self._lock = claim(options.paths)
         adopt_orphans()
         desk = await asyncio.to_thread(Desk.open, self._config, options.paths, options.environ)
-        self._parts = _Parts.of(desk, self._end_for)
+        self._parts = _Parts.of(desk, self._end_for, self._read_config)
         resumed = await self._begin_run()
-        self._make_seats()
+        self._make_team()
         await self._server.start()
         write_sidecar(options.paths)
         self._log_start(resumed)
@@ -172,6 +173,11 @@ class Session:
     def request_stop(self) -> None:
         """Ask the session to end; `run` then returns."""
         self._stopped.set()
+
+    def _read_config(self) -> Config:
+        """Read the team file again, as the command line has it. Blocks. Raises ConfigError."""
+        path = self._desk.config.path
+        return _with_flag(load_config(path, self._desk.directory), self._options.gateway_flag)
 
     def _end_for(self, sender: str) -> None:
         self._stopped_by = sender
@@ -274,14 +280,12 @@ class Session:
         line changed about enforcement."""
         desk = self._desk
         digest = await asyncio.to_thread(desk.journal.keep, config_text(self._config))
-        path = self._config.path
-        file = await asyncio.to_thread(_bytes_of, path) if path is not None else b""
         await desk.record(
             Entry(
                 Op.CONFIG_SET,
                 desk.now(),
-                path=str(path or ""),
-                ref=desk.texts.commit(file),
+                path=str(self._config.path or ""),
+                ref=desk.texts.commit(self._config.source),
                 digest=digest,
             )
         )
@@ -312,49 +316,26 @@ class Session:
         for role in self._wall.roles:
             desk.events.write("INFO", "wall proved", role=role.name)
 
-    def _make_seats(self) -> None:
-        desk = self._desk
-        merging = self._open_parts.merging
-        self._wall = Wall(
-            self._config, desk.paths, desk.environ, desk.gateway, self.dispatch, place=merging.place
+    def _make_team(self) -> None:
+        desk, parts = self._desk, self._open_parts
+        self._wall = parts.merging.wall = Wall(
+            desk.config,
+            desk.paths,
+            desk.environ,
+            desk.gateway,
+            self.dispatch,
+            place=parts.merging.place,
         )
-        merging.wall = self._wall
-        around = Surroundings(
-            session=desk.paths.id,
-            socket=str(desk.paths.socket),
-            environ=desk.environ,
-            gateway=desk.gateway,
+        team = Team(
+            desk=desk,
             wall=self._wall,
-            directory=desk.directory,
-            place=merging.place,
+            merging=parts.merging,
+            stamping=parts.stamping,
+            before_delivery=self._before_delivery,
+            on_status=self._pane_status,
         )
-        for role in self._config.roles:
-            # A second role of the same name could never be addressed.
-            if role.name not in desk.seats:
-                desk.seats[role.name] = Seat(
-                    role=role,
-                    desk=desk,
-                    around=around,
-                    boot_file=self._free_boot_file(role),
-                    is_start=role.name == desk.start_name,
-                    stamp=self._open_parts.stamping.before,
-                    stamped=self._open_parts.stamping.after,
-                    before_delivery=self._before_delivery,
-                    on_status=self._pane_status,
-                    place=merging.place,
-                )
-
-    def _free_boot_file(self, role: Role) -> str:
-        """Without `start = true` anywhere the first role leads but gets no leader's brief; names
-        that differ only in what file names cannot hold do not share a brief."""
-        if role.start and role.name == self._config.start_role.name:
-            return briefs.ORCHESTRATOR_FILE
-        taken = {seat.boot_file for seat in self._desk.seats.values()}
-        wanted, number = briefs.brief_name(role.name), 1
-        while wanted in taken:
-            number += 1
-            wanted = briefs.brief_name(role.name, number)
-        return wanted
+        team.fill()
+        parts.reloading.team = team
 
     def _log_start(self, resumed: bool) -> None:
         desk = self._desk
@@ -456,7 +437,7 @@ class Session:
             Verb.REJECT: parts.gatekeeper.decide,
             Verb.AGAIN: work.again,
             Verb.RELOAD: parts.reloading.reload,
-            Verb.ROSTER_ADD: parts.reloading.roster_add,
+            Verb.ROSTER_ADD: parts.proposals.propose,
             Verb.HANDOFF: parts.handoffs.handoff,
             Verb.PAUSE: parts.operating.pause,
             Verb.RESUME: parts.operating.resume,
@@ -639,13 +620,14 @@ class _Parts:
     operating: Operating
     budgets: Budgets
     reloading: Reloading
+    proposals: Proposals
     handoffs: Handoffs
     briefing: Briefing
     screens: Screens
     session_file: SessionFile
 
     @classmethod
-    def of(cls, desk: Desk, stop: Callable[[str], None]) -> _Parts:
+    def of(cls, desk: Desk, stop: Callable[[str], None], read: Callable[[], Config]) -> _Parts:
         snapshots, metering, keeper = Snapshots(desk), Metering(desk), Gatekeeper(desk)
         merging = Merging(desk, keeper, snapshots)
         review = Review(desk, keeper, merging)
@@ -654,8 +636,11 @@ class _Parts:
         for kind in RESULT_GATES:
             keeper.serve(kind, review.rules())
         keeper.serve(GateKind.MERGE, merging.rules())
-        stamping = Stamping(desk)
+        stamping, briefing = Stamping(desk), Briefing(desk)
         operating = Operating(desk, metering, stamping)
+        reloading = Reloading(desk, keeper, merging, stamping, briefing, read)
+        proposals = Proposals(desk, keeper, reloading)
+        keeper.serve(GateKind.ROSTER, proposals.rules())
         return cls(
             desk=desk,
             snapshots=snapshots,
@@ -667,19 +652,13 @@ class _Parts:
             work=work,
             operating=operating,
             budgets=Budgets(desk, metering, operating),
-            reloading=Reloading(desk, keeper),
+            reloading=reloading,
+            proposals=proposals,
             handoffs=Handoffs(desk, stop),
-            briefing=Briefing(desk),
+            briefing=briefing,
             screens=Screens(desk),
             session_file=SessionFile(desk),
         )
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def _with_flag(config: Config, flag: bool | None) -> Config:

@@ -113,7 +113,7 @@ class Settling:
 
     def owners(self, role: str) -> dict[str, str]:
         """Return the files that others than `role` own, each with its owner."""
-        seats = [seat for seat in self.desk.seats.values() if seat.name != role]
+        seats = [seat for seat in self.desk.team if seat.name != role]
         return {path: seat.name for seat in seats for path in seat.role.owns_files}
 
     async def take_owned(self, role_name: str, paths: Iterable[str]) -> dict[str, str]:
@@ -219,7 +219,7 @@ class Settling:
             kind, digest, task=task.id, path=result.path, shown=shown, why=why
         )
         await asyncio.gather(opened, *self.waits(task, gate_id, why))
-        self._tell_gate(task, gate_id, kind, why)
+        self._tell_gate(task, gate_id, kind, why, result)
 
     def waits(self, task: Task, gate_id: str, why: str) -> list[Durable]:
         """Record that loop and task wait for a gate, as far as that is not so yet. No await."""
@@ -240,13 +240,16 @@ class Settling:
         in_review = desk.moved(task, TaskState.IN_REVIEW, f"waits for {gate_id}: {why}")
         return [*records, desk.journal.record(in_review)]
 
-    def _tell_gate(self, task: Task, gate_id: str, kind: GateKind, why: str) -> None:
-        if kind is GateKind.JUDGE:
-            self.desk.events.write("WARN", "judge gate", id=task.id, gate=gate_id, reason=why)
-        else:
+    def _tell_gate(
+        self, task: Task, gate_id: str, kind: GateKind, why: str, result: results.Result
+    ) -> None:
+        if kind is GateKind.OWNERSHIP and result.foreign:
             self.desk.events.write(
                 "WARN", "ownership", id=task.id, verdict="gate", gate=gate_id, reason=why
             )
+            return
+        msg = "judge gate" if kind is GateKind.JUDGE else "review gate"
+        self.desk.events.write("WARN", msg, id=task.id, gate=gate_id, reason=why)
 
     def open_gate(self, task: Task) -> Gate | None:
         """Return the undecided gate about a task's result, if it has one."""
@@ -290,15 +293,22 @@ class Settling:
         async with self.turn(gate.task):
             await self.follow(gate, why)
 
+    def _resolved(self, gate: Gate) -> str:
+        """Return what the event of a decision is called (contracts/deck.md section 1.12)."""
+        if gate.kind is GateKind.JUDGE:
+            return "judge resolved"
+        opened = results.parse(self.desk.texts.get(gate.digest))
+        owned = opened is not None and bool(opened.foreign)
+        return "ownership gate resolved" if owned else "review gate resolved"
+
     async def follow(self, gate: Gate, why: str) -> None:
         """Carry out a decided gate, also one that was decided before a crash."""
         task = self.desk.state.tasks[gate.task]
         if task.state is not TaskState.IN_REVIEW or task.gate != gate.id:
             return
-        judged = gate.kind is GateKind.JUDGE
         self.desk.events.write(
             "INFO",
-            "judge resolved" if judged else "ownership gate resolved",
+            await asyncio.to_thread(self._resolved, gate),
             id=task.id,
             gate=gate.id,
             decision=gate.decision,

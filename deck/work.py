@@ -126,7 +126,10 @@ class Work:
         desk = self.desk
         seat = desk.seats.get(name)
         if seat is None:
-            return f"there is no role {name[:64]!r}; the roles are {', '.join(desk.seats)}"
+            present = ", ".join(one.name for one in desk.team)
+            return f"there is no role {name[:64]!r}; the roles are {present}"
+        if seat.removed:
+            return f"{name} was removed from the team"
         if not seat.available:
             return f"{name} has exited ({desk.state.exits.get(name, 'not restarted')})"
         task_id, gated = desk.state.next_task_id(), seat.role.approve

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from deck.pane.hooks import HookFile
@@ -296,6 +296,12 @@ class Pane:
         self.screen.resize(rows, cols)
         if self._process is not None:
             self._process.resize(rows, cols)
+
+    def read_by(self, input_prompts: tuple[str, ...], chrome_markers: tuple[str, ...]) -> None:
+        """Read the screen by other marks from now on (contract 1.8)."""
+        self.spec = replace(self.spec, input_prompts=input_prompts, chrome_markers=chrome_markers)
+        self._chrome = (*DEFAULT_CHROME, *(m.lower() for m in chrome_markers))
+        self._dirty = True
 
     async def pause(self) -> None:
         """SIGSTOP everything in the pane, foreground jobs of a shell included."""

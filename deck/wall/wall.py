@@ -111,6 +111,27 @@ class Wall:
             if found := await self.prove(role, must_answer=False):
                 raise WallError(_sentence(role, "; ".join(found)))
 
+    async def admit(self, roles: Sequence[Role]) -> None:
+        """Prove the wall of roles that join a running team, or begin anew in it. Raises WallError
+        or SessionError."""
+        joining = [role for role in roles if role.wall]
+        if not joining:
+            return
+        before = self.roles
+        names = {role.name for role in joining}
+        self.roles = (*(role for role in before if role.name not in names), *joining)
+        try:
+            if objection := self.objection():
+                raise WallError(_sentence(joining[0], objection))
+            if self._relay is None:
+                await self.open()
+            for role in joining:
+                if found := await self.prove(role, must_answer=False):
+                    raise WallError(_sentence(role, "; ".join(found)))
+        except BaseException:
+            self.roles = before
+            raise
+
     async def open(self) -> None:
         """Make the door and listen on both its sockets. Raises SessionError."""
         private_dir(self._places.door)
