@@ -65,7 +65,7 @@ class GateKind(StrEnum):
     ROSTER = "roster"
     #: Work that a judge could not settle.
     JUDGE = "judge"
-    #: Work that changed files of another role.
+    #: Work that changed files of another role, or that another check held up.
     OWNERSHIP = "ownership"
     #: A branch that waits to be merged.
     MERGE = "merge"

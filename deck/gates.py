@@ -25,8 +25,8 @@ KIND_WORDS: Final[Mapping[GateKind, str]] = MappingProxyType(
     {
         GateKind.ENTRY: "task",
         GateKind.ROSTER: "new role",
-        GateKind.JUDGE: "result that no judge accepted",
-        GateKind.OWNERSHIP: "result that changed files of another role",
+        GateKind.JUDGE: "result that its judge did not settle",
+        GateKind.OWNERSHIP: "result that did not pass its checks",
         GateKind.MERGE: "merge",
     }
 )

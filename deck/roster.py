@@ -215,9 +215,7 @@ def unenforced(config: Config) -> tuple[str, ...]:
             )
         names.add(role.name)
         asked = {
-            "judge": bool(role.judge),
             "fresh": role.fresh,
-            "owns_files": bool(role.owns_files),
         }
         said += [
             f"role {role.name}: `{key}` is not enforced by this version; the role works without it"

@@ -113,7 +113,7 @@ class Settling:
 
     def owners(self, role: str) -> dict[str, str]:
         """Return the files that others than `role` own, each with its owner."""
-        seats = [seat for seat in self.desk.team if seat.name != role]
+        seats = [seat for seat in self.desk.seats.values() if seat.name != role]
         return {path: seat.name for seat in seats for path in seat.role.owns_files}
 
     async def take_owned(self, role_name: str, paths: Iterable[str]) -> dict[str, str]:
