@@ -17,7 +17,15 @@ from deck.cli.failure import fail, here
 from deck.config import CONFIG_NAME
 from deck.detect import Language, detect
 
-TEMPLATES: Final = ("starter", "claude-team", "mixed-team", "review", "regulated")
+TEMPLATES: Final = (
+    "starter",
+    "claude-team",
+    "mixed-team",
+    "review",
+    "defects-flow",
+    "worktree-flow",
+    "regulated",
+)
 
 
 def register(app: typer.Typer) -> None:
