@@ -140,6 +140,12 @@ def ask(command: Command) -> dict[str, Any]:
 def send(command: Command) -> dict[str, Any]:
     """Send a command to the session of this directory; an error ack ends the program with 1."""
     ack = ask(command)
+    if "status" not in ack:
+        # A deck that dies before it answers has perhaps recorded nothing: never told as done.
+        fail(
+            "the session ended before it answered; look at `choragos board` whether it took this, "
+            "and give it again if not"
+        )
     if ack.get("status") == "error":
         fail(ack.get("reason") or "the deck refused without a reason")
     return ack
