@@ -192,7 +192,9 @@ class Life:
     happened: Counter[str] = field(default_factory=Counter)
     reused: list[str] = field(default_factory=list)
     asked: int = 0
+    #: Of one process, when it had warmed up and before it ended.
     warm: Sample | None = None
+    last: Sample | None = None
     _gateway: subprocess.Popen[bytes] | None = None
     _gateway_back: float = 0.0
     _frozen: dict[int, float] = field(default_factory=dict)
@@ -219,7 +221,7 @@ class Life:
             self._port = probe.getsockname()[1]
         tail = f'[sphragis]\nenabled = true\naddr = "127.0.0.1:{self._port}"\n'
         roles = [self._role("lead", "leads"), *(self._worker(n) for n in range(self.workers))]
-        rig.team(*roles, self._role("signed", approve=True), tail=tail)
+        rig.team(*roles, self._role("signed", approve=True, timeout="2s"), tail=tail)
         self.start_gateway()
         self.serve()
 
@@ -250,7 +252,9 @@ class Life:
     def start_gateway(self) -> None:
         """Start the stand-in on its port."""
         self._gateway = subprocess.Popen(
-            [sys.executable, "-S", "-E", "gateway.py", str(self._port)], cwd=self.rig.dir
+            [sys.executable, "-S", "-E", "gateway.py", str(self._port)],
+            cwd=self.rig.dir,
+            stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
@@ -305,7 +309,7 @@ class Life:
             for what, count in often.items()
             for _ in range(max(1, count))
         ]
-        for _ in range(max(2, total // 150)):
+        for _ in range(max(1, total // 150)):
             plan.append((chance.randrange(total // 10, total * 7 // 10), "kill the deck"))
         return sorted([*plan, (total * 8 // 10, "sample")])
 
@@ -430,8 +434,10 @@ class Life:
                 raise AssertionError(f"still open: {rows[:5]}\n{self.rig.evidence()}")
             stuck = all(row.get("role") == mortal for row in rows)
             if stuck and self._roles and not self._roles[mortal]:
+                self.last = self.last or self.sample()
                 self.kill_deck()
             time.sleep(0.05)
+        self.last = self.last or self.sample()
 
     # -- facts ----------------------------------------------------------------------------------
 

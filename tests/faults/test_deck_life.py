@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from deck_harness import DeckRig
-from deck_life import Life, Sample
+from deck_life import Life
 
 from deck.board import Entry, Op, ReportState, State, TaskState, replay
 from deck.journal import entries_of
@@ -24,7 +24,7 @@ from deck.texts import TextStore
 from shared.ledger import verify_path
 from shared.paths import private_dir, state_dir
 
-TOTAL = int(os.environ.get("LIFE_DELEGATIONS", "24"))
+TOTAL = int(os.environ.get("LIFE_DELEGATIONS", "20"))
 SEED = int(os.environ.get("LIFE_SEED", "20"))
 WORKERS = 20 if TOTAL >= 500 else 6
 #: The deck at the end beside itself when it had warmed up, the last fifth of the life before.
@@ -32,7 +32,7 @@ MEMORY_RATIO = 1.15
 #: Descriptors that come and go: a connection, a client of the gateway, a file being written.
 FDS_MORE = 6
 #: How long reports may take to reach the lead, who reads one after the other.
-READING_SECONDS = 2.0 if TOTAL < 500 else 120.0
+READING_SECONDS = 1.0 if TOTAL < 500 else 120.0
 
 LINES = re.compile(
     r"Read \.choragos/tasks/T\d+\.md for your task\."
@@ -57,7 +57,6 @@ def test_a_day_of_work_and_misfortune_loses_nothing(rig: DeckRig) -> None:
         life.begin()
         life.live()
         life.settle(90.0 + TOTAL / 10)
-        end = life.sample()
         rig.wait(lambda: not life.zombies(), 15)
         reading = _reports_read(rig)
         board = rig.status()
@@ -65,15 +64,16 @@ def test_a_day_of_work_and_misfortune_loses_nothing(rig: DeckRig) -> None:
         life.kill_gateway()
     entries = _entries(rig)
     state = replay(entries)
-    _show(life, state, end, reading)
+    _show(life, state, reading)
     _the_board_holds_what_was_accepted(life, state, _texts(rig))
     _what_agents_were_told_is_true(life, state, _texts(rig))
     _no_line_was_merged_or_repeated(life, entries)
     _each_role_took_its_work_in_order(entries)
     _it_shows_what_the_journal_says(board, state)
     assert life.warm is not None
-    assert end.rss <= life.warm.rss * MEMORY_RATIO
-    assert end.fds <= life.warm.fds + FDS_MORE
+    assert life.last is not None
+    assert life.last.rss <= life.warm.rss * MEMORY_RATIO
+    assert life.last.fds <= life.warm.fds + FDS_MORE
     assert rig.cli("kill").returncode == 0
     assert rig.marked() == []
     assert verify_path(rig.state_dir / "ledger").exit_code == 0
@@ -178,7 +178,7 @@ def _it_shows_what_the_journal_says(board: dict[str, Any], state: State) -> None
         assert row["state"] == str(state.reports[row["id"]].state)
 
 
-def _show(life: Life, state: State, end: Sample, read: bool) -> None:
+def _show(life: Life, state: State, read: bool) -> None:
     states = Counter(str(task.state) for task in state.tasks.values())
     reports = Counter(str(report.state) for report in state.reports.values())
     tries = Counter(task.tries for task in state.tasks.values())
@@ -186,5 +186,5 @@ def _show(life: Life, state: State, end: Sample, read: bool) -> None:
         f"\nseed {SEED}: asked {life.asked}, accepted {len(life.accepted)}, no ack "
         f"{len(life.unknown)}, refused {dict(life.refused)}\nhappened {dict(life.happened)}\n"
         f"tasks {dict(states)}, tries {dict(tries)}\nreports {dict(reports)}, all read: {read}\n"
-        f"warm {life.warm}\nend  {end}"
+        f"warm {life.warm}\nend  {life.last}"
     )
