@@ -51,11 +51,12 @@ class Screens:
     async def keep(self) -> None:
         """Copy what has changed, drop what nobody needs. Raises OSError or UnsafeDirectory."""
         at_work = {task.role for task in self.desk.state.in_flight()}
-        changed = {
-            file_name(seat.name): "\n".join(seat.pane.tail(LAST_SCREEN_ROWS))
-            for seat in self.desk.seats.values()
-            if seat.name in at_work and seat.pane is not None and self._has_changed(seat)
-        }
+        changed: dict[str, str] = {}
+        for seat in list(self.desk.seats.values()):
+            if seat.name in at_work and seat.pane is not None and self._has_changed(seat):
+                changed[file_name(seat.name)] = "\n".join(seat.pane.tail(LAST_SCREEN_ROWS))
+                # Fifty busy panes in one go would hold up the loop for milliseconds.
+                await asyncio.sleep(0)
         idle = [role for role in self._kept if role not in at_work]
         for role in idle:
             del self._kept[role]

@@ -276,6 +276,9 @@ def _notes(status: Mapping[str, Any], tasks_shown: int) -> list[RenderableType]:
     if hidden > 0:
         said.append((f"{hidden} more task(s); `choragos board --json` has all", "dim"))
     said += [_waits(gate) for gate in status["gates"] if gate["state"] == "open"]
+    lost = [task["id"] for task in status["tasks"] if task["state"] == "lost"]
+    if lost:
+        said.append((f"{len(lost)} lost ({', '.join(lost[:5])}): choragos again --all", "red"))
     said += [
         (f"{report['id']} kept from {report['from']}: {report['label']}", "yellow")
         for report in status["reports"]
