@@ -203,10 +203,9 @@ def find_program(role: Role, environ: Mapping[str, str]) -> str:
 
 
 def unenforced(config: Config) -> tuple[str, ...]:
-    """Return a sentence for each setting that is accepted for compatibility and does nothing yet,
-    so that nobody relies on it."""
-    said = []
-    names: set[str] = set()
+    """Return a sentence for each setting that is accepted for compatibility and does nothing, so
+    that nobody relies on it."""
+    said, names = [], set[str]()
     for role in config.roles:
         if role.name in names:
             said.append(
@@ -214,12 +213,4 @@ def unenforced(config: Config) -> tuple[str, ...]:
                 "own name"
             )
         names.add(role.name)
-        asked = {
-            "fresh": role.fresh,
-        }
-        said += [
-            f"role {role.name}: `{key}` is not enforced by this version; the role works without it"
-            for key, is_set in asked.items()
-            if is_set
-        ]
     return tuple(said)

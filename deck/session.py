@@ -518,7 +518,10 @@ class Session:
         parts = self._open_parts
         await parts.merging.before(task)
         await asyncio.gather(
-            parts.snapshots.before(task), parts.metering.begin(task), parts.review.begin(task)
+            parts.snapshots.before(task),
+            parts.metering.begin(task),
+            parts.review.begin(task),
+            parts.work.refresh(task),
         )
 
     async def _tick_for_ever(self) -> None:

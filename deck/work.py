@@ -197,6 +197,18 @@ class Work:
         for name in (briefs.task_name(task.id), latest(task.role)):
             await asyncio.to_thread(briefs.write, self.desk.state_dir, name, file)
 
+    async def refresh(self, task: Task) -> None:
+        """Write the task file of a role that starts anew for each task once more: the process
+        before may have left word for the next one. Never raises."""
+        seat = self.desk.seats.get(task.role)
+        if seat is None or not seat.role.fresh:
+            return
+        try:
+            async with self._filing:
+                await self._file(task)
+        except OSError as failure:
+            self.desk.events.write("WARN", "task file not written", id=task.id, err=str(failure))
+
     def _file_of(self, task: Task) -> str:
         """Return the text of a task's file. Blocks."""
         desk = self.desk

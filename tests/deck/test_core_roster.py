@@ -155,9 +155,9 @@ def test_a_credential_is_not_shown_and_an_empty_one_never_matches() -> None:
     assert not credential.matches("ü")
 
 
-def test_settings_that_do_nothing_yet_are_said() -> None:
-    (said,) = unenforced(Config(roles=(Role("a"), Role("b", judge="a", fresh=True))))
-    assert said.startswith("role b: `fresh`")
+def test_settings_that_do_nothing_are_said() -> None:
+    (said,) = unenforced(Config(roles=(Role("a"), Role("b", judge="a", fresh=True), Role("a"))))
+    assert said.startswith("two roles are named 'a'")
 
 
 # -- supervision --------------------------------------------------------------------------------
