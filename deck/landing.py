@@ -96,7 +96,7 @@ class Landings:
                 await self._gate(task, found.because(str(refused)))
 
     def _mode(self, role_name: str) -> Merge:
-        role = self.desk.config.role(role_name)
+        role = self.merging.role(role_name)
         # Of a role that is gone nobody says any more how its work shall land.
         return role.merge if role is not None and role.worktree else Merge.GATE
 
@@ -267,7 +267,7 @@ class Landings:
         for landing in undecided:
             self.desk.job(self._again(state.tasks[landing.task]))
         for task in forgotten:
-            self.desk.job(self.merging.land(task))
+            self.desk.job(self.land(task))
 
     def _is_forgotten(self, task: Task) -> bool:
         """Whether a task was accepted, and the crash came before its merge was on record."""

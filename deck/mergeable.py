@@ -65,16 +65,19 @@ def _digest(desk: Desk, change: Change) -> str:
 def _foreign(desk: Desk, git: Worktrees, task: Task, change: Change) -> str:
     """Say which files of other roles the change touches; the names are git's own."""
     inside = os.path.relpath(os.path.realpath(desk.directory), git.main.top)
+    # As the team file says and as the team still works: a reload may be half way between.
+    roles = dict.fromkeys((*desk.config.roles, *(seat.role for seat in desk.team)))
     touched = [
         f"{path} ({role.name})"
-        for role in desk.config.roles
+        for role in roles
         if role.name != task.role
         for owned in role.owns_files
         for path in change.paths
         if path == (mine := os.path.normpath(os.path.join(inside, owned)))
         or path.startswith(mine + "/")
     ]
-    return f"it changes files of other roles: {named(touched)}" if touched else ""
+    every = named(dict.fromkeys(touched))
+    return f"it changes files of other roles: {every}" if touched else ""
 
 
 def _unaccepted(state: State, git: Worktrees, task: Task, commit: str) -> str:

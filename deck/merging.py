@@ -113,6 +113,11 @@ class Merging:
         tree = self._trees.get(role.name)
         return tree.cwd if tree is not None and role.worktree else None
 
+    def role(self, name: str) -> Role | None:
+        """Return a role as it works now, which a reload may not have changed yet."""
+        seat = self.desk.seats.get(name)
+        return seat.role if seat is not None else self.desk.config.role(name)
+
     def close(self) -> None:
         """Let other decks have the checkouts, which stay."""
         if self._git is not None:
@@ -129,6 +134,9 @@ class Merging:
         while self._is_to_be_committed(task.role) and waited < PATIENCE_SECONDS:
             await asyncio.sleep(LOOK_SECONDS)
             waited += LOOK_SECONDS
+        if task.tries:
+            # Handed out again, it goes on from where it was.
+            return
         async with self.turn(task.role):
             try:
                 problem = await asyncio.to_thread(self._git.freshen, task.role)
@@ -148,7 +156,7 @@ class Merging:
 
     async def commit(self, task: Task, summary: str) -> str:
         """Commit what a role with a worktree did for a task; return why that failed, or ""."""
-        role, git = self.desk.config.role(task.role), self._git
+        role, git = self.role(task.role), self._git
         if git is None or role is None or self.place(role) is None:
             return ""
         title = one_line(f"choragos: {task.id} {summary or self.desk.label(task)}", _TITLE_CHARS)

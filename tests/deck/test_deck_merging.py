@@ -14,11 +14,14 @@ import pytest
 from review_bench import Bench, Branches
 
 from deck import merges
+from deck.agents import adapter_for
 from deck.board import Commit, CommitState, Decision, Gate, GateKind, MergeState, TaskState
-from deck.config import Config, Merge, Role
+from deck.config import Config, Home, Merge, Role, SphragisConfig
+from deck.gateway import Gateway
 from deck.mergeable import ahead, beneath
 from deck.merging import Merging
 from deck.protocol import Verb
+from deck.roster import Credential, Surroundings, environment, seating
 from deck.sessions import SessionError
 from deck.snapshots import Snapshots
 from deck.undoing import MergedAlready, choose
@@ -198,6 +201,23 @@ async def test_preparing_says_where_each_role_works_and_can_be_done_again(opened
     assert len(yard.bench.events("worktree ready")) == 2
 
 
+def test_a_program_is_told_to_trust_the_checkout_it_works_in(tmp_path: Path) -> None:
+    around = Surroundings(
+        session="s",
+        socket="sock",
+        environ={"PATH": "/bin", "PWD": str(tmp_path)},
+        gateway=Gateway(SphragisConfig(enabled=False), log=tmp_path / "log"),
+        directory=tmp_path,
+        place=lambda role: tmp_path / "side" if role.worktree else None,
+    )
+    claude = replace(CODER, command="claude", home=Home.OWN)
+    seat = seating(claude, around)
+    assert seat.project == tmp_path / "side"
+    assert str(tmp_path / "side") in "".join(adapter_for("claude").first_run(seat).values())
+    assert environment(claude, Credential(), around)["PWD"] == str(tmp_path / "side")
+    assert seating(LEAD, around).project == tmp_path
+
+
 # -- the modes ----------------------------------------------------------------------------------
 
 
@@ -221,6 +241,30 @@ async def test_the_next_task_begins_from_the_present_main_tree(opened: Opener) -
     await yard.begin()
     assert yard.head(yard.side()) == head
     assert (yard.side() / "user.txt").exists()
+
+
+async def test_a_task_handed_out_again_goes_on_from_where_it_was(opened: Opener) -> None:
+    yard = await opened()
+    task = await yard.begin()
+    before = yard.head(yard.side())
+    yard.save("user.txt")
+    await yard.merging.before(yard.bench.task(task))
+    assert yard.head(yard.side()) == before
+
+
+async def test_the_next_task_waits_until_the_work_before_it_is_committed(opened: Opener) -> None:
+    yard = await opened()
+    first = await yard.begin()
+    second = await yard.bench.delegate("coder")
+    async with yard.merging.turn("coder"):  # the commit waits
+        report = asyncio.ensure_future(yard.bench.report("coder", first))
+        while yard.bench.task(first).state is not TaskState.IN_REVIEW:
+            await asyncio.sleep(0.01)
+        ready = asyncio.ensure_future(yard.merging.before(yard.bench.task(second)))
+        await asyncio.sleep(0.3)
+        assert not ready.done()
+    await asyncio.gather(report, ready)
+    assert yard.bench.state.commits[0].task == first
 
 
 async def test_nothing_to_merge_is_said(opened: Opener) -> None:
