@@ -51,6 +51,8 @@ class Review:
     merging: Merging
     settling: Settling = field(init=False)
     loops: Loops = field(init=False)
+    #: Reviews that a fault of ours cut short, by the task under review.
+    _interrupted: dict[str, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Set up the parts."""
@@ -124,19 +126,29 @@ class Review:
         task = self.desk.state.tasks.get(report.task)
         if task is None:
             return
-        async with self.settling.turn(task.judges or task.id):
-            if task.judges:
-                await self.merging.commit(task, self._summary(report))
-                await self.loops.hear(task, report)
-            elif self._is_waited_for(report_id):
-                await self._look_at(self.desk.state.tasks[task.id], report)
+        reviewed = task.judges or task.id
+        async with self.settling.turn(reviewed):
+            try:
+                await self._take(task, report)
+            except Exception as fault:
+                self._interrupted[reviewed] = fault
+                raise
 
-    def _is_waited_for(self, report_id: str) -> bool:
-        report = self.desk.state.reports[report_id]
-        task = self.desk.state.tasks[report.task]
+    async def _take(self, task: Task, report: Report) -> None:
+        if task.judges:
+            await self.merging.commit(task, self._summary(report))
+            await self.loops.hear(task, report)
+        elif self._is_waited_for(report):
+            await self._look_at(self.desk.state.tasks[task.id], report)
+
+    def _is_waited_for(self, report: Report) -> bool:
+        """Whether a report is the one that its task's review begins with."""
+        task, loop = self.desk.state.tasks[report.task], self.desk.state.loops.get(report.task)
         held = self.settling.held(task.id)
-        first = task.state is TaskState.IN_REVIEW and self.settling.open_gate(task) is None
-        return first and held is not None and held.id == report_id
+        looked_at = loop is not None and loop.state is not LoopState.REVISING
+        if looked_at or self.settling.open_gate(task) is not None:
+            return False
+        return task.state is TaskState.IN_REVIEW and held is not None and held.id == report.id
 
     async def _look_at(self, task: Task, report: Report) -> None:
         await self.settling.supersede(task, report)
@@ -180,10 +192,28 @@ class Review:
 
     async def tick(self) -> None:
         """Take to a person what does not go on by itself; called once a second."""
+        if self.desk.journal.failure is None:
+            for task_id in list(self._interrupted):
+                fault = self._interrupted.pop(task_id)
+                self.desk.job(self._after_fault(task_id, fault))
         for task_id in self.loops.stuck():
             if not self.settling.turn(task_id).locked():
                 self.desk.job(self._give_up(task_id))
         self._close_unneeded()
+
+    async def _after_fault(self, task_id: str, fault: Exception) -> None:
+        """A review that the ledger cut short is no different from one cut short by a crash; any
+        other fault would only come again, so a person decides."""
+        cause = f"its review was cut short ({one_line(str(fault)) or type(fault).__name__})"
+        async with self.settling.turn(task_id):
+            task = self.desk.state.tasks[task_id]
+            try:
+                if isinstance(fault, JournalFailed):
+                    await self._go_on(task, cause)
+                else:
+                    await self.settling.gate(task, cause)
+            except JournalFailed as failure:
+                self._interrupted[task_id] = failure
 
     async def _give_up(self, task_id: str) -> None:
         async with self.settling.turn(task_id):
@@ -204,10 +234,10 @@ class Review:
             if task.judges:
                 continue
             async with self.settling.turn(task.id):
-                await self._go_on(self.desk.state.tasks[task.id])
+                await self._go_on(self.desk.state.tasks[task.id], "the deck stopped")
         self._close_unneeded()
 
-    async def _go_on(self, task: Task) -> None:
+    async def _go_on(self, task: Task, cause: str) -> None:
         loop = self.desk.state.loops.get(task.id)
         held, gate = self.settling.held(task.id), self.settling.result_gate(task)
         decided = loop.state if loop is not None else None
@@ -223,7 +253,7 @@ class Review:
             await asyncio.gather(*self.settling.waits(task, gate.id, gate.why))
         elif loop is None and held is not None and task.state is TaskState.IN_REVIEW:
             await self._begin_again(task, held)
-        elif why := self._doubt(task):
+        elif why := self._doubt(task, cause):
             found = await self.settling.changes(task, held.at) if held is not None else None
             await self.settling.gate(task, why, found)
 
@@ -233,18 +263,18 @@ class Review:
         else:
             self.desk.job(self.take(held.id))
 
-    def _doubt(self, task: Task) -> str:
+    def _doubt(self, task: Task, cause: str) -> str:
         """Return why a review that was under way is in doubt, "" when it goes on as it was."""
         loop = self.desk.state.loops.get(task.id)
         if loop is None:
-            lost = "the deck stopped while it was under review"
+            lost = f"{cause} while it was under review"
             return lost if task.state is TaskState.IN_REVIEW else ""
         if loop.state is LoopState.GATED:
             return loop.reason or "its review was in doubt"
         if loop.state is LoopState.REVISING:
             unread = (TaskState.QUEUED, TaskState.TIMED_OUT)
-            return "" if task.state in unread else f"the deck stopped in round {loop.round}"
+            return "" if task.state in unread else f"{cause} in round {loop.round}"
         judged = self.desk.state.tasks.get(loop.judge_task)
         unread = (TaskState.QUEUED, TaskState.GATED)
         waits = judged is not None and judged.state in unread
-        return "" if waits else f"the deck stopped while {loop.judge} judged it"
+        return "" if waits else f"{cause} while {loop.judge} judged it"

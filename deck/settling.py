@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from deck import ownership, results
 from deck.board import (
@@ -36,8 +36,10 @@ from deck.merging import Merging
 from deck.protocol import Target, one_line
 from deck.seats import Seat
 
+#: Why a gate opened, at most; what it is about in full is in the text that is shown.
+WHY_CHARS: Final = 600
 #: Gates that this module opens.
-RESULT_GATES = frozenset({GateKind.JUDGE, GateKind.OWNERSHIP})
+RESULT_GATES: Final = frozenset({GateKind.JUDGE, GateKind.OWNERSHIP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Settling:
 
     def owners(self, role: str) -> dict[str, str]:
         """Return the files that others than `role` own, each with its owner."""
-        seats = [seat for seat in self.desk.seats.values() if seat.name != role]
+        seats = [seat for seat in self.desk.team if seat.name != role]
         return {path: seat.name for seat in seats for path in seat.role.owns_files}
 
     async def take_owned(self, role_name: str, paths: Iterable[str]) -> dict[str, str]:
@@ -199,7 +201,7 @@ class Settling:
         Called with the task's turn. Does nothing for a task whose review is over, or that has
         such a gate already.
         """
-        desk = self.desk
+        desk, why = self.desk, one_line(why, WHY_CHARS)
         result = await self._result(task, found)
         loop = desk.state.loops.get(task.id)
         judged = await asyncio.to_thread(desk.texts.get, loop.verdict) if loop else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from review_bench import Bench, Branches
@@ -21,6 +23,7 @@ from deck.board import (
 )
 from deck.callers import Caller, Kind
 from deck.config import Role
+from deck.journal import Journal, JournalFailed
 from deck.protocol import Command, Verb
 from deck.report import build_report
 
@@ -782,6 +785,46 @@ async def test_a_report_nobody_had_looked_at_is_checked_after_the_crash(opened: 
     unknown = [entry for entry in entries if entry.op is not Op.OWNED_TAKEN]
     bench = await opened.crash(bench, [*unknown, reported])
     assert "does not know which files it changed" in bench.the_gate().why
+
+
+async def test_a_review_that_the_ledger_cut_short_goes_on_when_it_can_be_written_again(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await opened(JUDGED)
+    task = await bench.given("coder")
+    record = Journal.record
+
+    def refuse(journal: Journal, entry: Entry) -> Any:
+        if entry.op in (Op.TASK_ADDED, Op.LOOP_MOVED, Op.GATE_OPENED):
+            raise JournalFailed("The deck's ledger takes no records: the disk is nearly full")
+        return record(journal, entry)
+
+    monkeypatch.setattr(Journal, "record", refuse)
+    await bench.report("coder", task)
+    await bench.tick(2)
+    assert bench.task(task).state is TaskState.IN_REVIEW
+    monkeypatch.undo()
+    await bench.tick()
+    assert bench.task(task).reason == "judged by critic, round 1"
+    await bench.judge("critic", GOOD)
+    assert bench.task(task).state is TaskState.REPORTED
+
+
+async def test_a_fault_of_the_decks_own_leaves_the_work_to_a_person(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await opened(OWNED)
+    task = await bench.given("coder")
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+
+    async def fail(*_: object) -> str:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(bench.branches, "commit", fail)
+    await bench.report("coder", task)
+    await bench.tick()
+    assert "its review was cut short (a bug)" in bench.the_gate().why
+    assert bench.chairs["lead"].reports == []
 
 
 async def test_an_open_gate_is_the_same_one_after_a_crash(opened: Opener) -> None:
