@@ -15,7 +15,6 @@ from decimal import Decimal
 from deck.board import Entry, Op
 from deck.config import BudgetAction, Config, GatewayMode, Role
 from deck.desk import Desk
-from deck.gatekeeper import Durable
 from deck.journal import JournalFailed
 from deck.metering import Metering
 from deck.operating import Operating
@@ -36,7 +35,7 @@ class Budgets:
         self.metering.counted = self.check
 
     async def check(self) -> None:
-        """Compare what each role has cost with what it may; never raises.
+        """Compare what each role has cost with what it may; a ledger that fails is told of.
 
         Looking and recording are one step of the loop, so a budget cannot fire twice.
         """
@@ -54,37 +53,31 @@ class Budgets:
                 if role.name in self.desk.state.exceeded:
                     self._rearm(role.name, f"{_spent(cost, role.budget)} is within it")
             elif self.desk.state.exceeded.get(role.name) != f"${role.budget}":
-                self._exceed(role, cost, role.budget)
+                await self._exceed(role, cost, role.budget)
 
-    def _exceed(self, role: Role, cost: Decimal, budget: Decimal) -> None:
-        spent = _spent(cost, budget)
+    async def _exceed(self, role: Role, cost: Decimal, budget: Decimal) -> None:
+        """Put it on record and pause the role, before anything else is handed to it."""
+        desk, spent = self.desk, _spent(cost, budget)
         entry = Entry(
             Op.BUDGET_EXCEEDED,
-            self.desk.now(),
+            desk.now(),
             role=role.name,
             digest=f"${budget}",
             reason=spent,
             state=role.budget_action,
         )
-        try:
-            durable: Durable = self.desk.journal.record(entry)
-        except JournalFailed as failure:
-            # It fires when it can be recorded; until then nothing is handed out anyway.
-            self.desk.events.write("ERROR", "journal failed", err=str(failure))
-            return
-        self.desk.job(self._follow(role, cost, budget, durable))
-
-    async def _follow(self, role: Role, cost: Decimal, budget: Decimal, durable: Durable) -> None:
-        desk, spent = self.desk, _spent(cost, budget)
-        await durable
-        self._log(role, cost, budget)
-        problem = ""
-        if role.budget_action is BudgetAction.PAUSE:
-            problem = await self._pause(role.name, spent)
-        desk.hook("on_budget", desk.config.ui.on_budget, role.name, spent)
         done = "it goes on"
-        if role.budget_action is BudgetAction.PAUSE:
-            done = f"it cannot be paused: {problem}" if problem else "it is paused"
+        try:
+            await desk.record(entry)
+            if role.budget_action is BudgetAction.PAUSE:
+                problem = await self._pause(role.name, spent)
+                done = f"it cannot be paused: {problem}" if problem else "it is paused"
+        except JournalFailed as failure:
+            # What could not be recorded fires when it can be; nothing is handed out until then.
+            desk.events.write("ERROR", "journal failed", err=str(failure))
+            return
+        self._log(role, cost, budget)
+        desk.hook("on_budget", desk.config.ui.on_budget, role.name, spent)
         desk.notify(f"{role.name} has cost {spent} of its budget; {done}.")
 
     async def _pause(self, role: str, spent: str) -> str:

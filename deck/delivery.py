@@ -194,8 +194,9 @@ class Delivery:
                 if self._queued_task(line.id) is None:
                     return
                 pane = self._pane
-                if pane is None or self._brief_waits() or self.seat.restarting:
-                    # It was, or is being, started anew meanwhile.
+                paused = self.seat.name in self._desk.state.paused
+                if pane is None or self._brief_waits() or self.seat.coming or paused:
+                    # It was, or is being, started anew meanwhile, or its budget has paused it.
                     continue
                 await self._move(task.id, TaskState.TYPED)
                 tried = self.worked = True
@@ -365,7 +366,7 @@ class Delivery:
 
     def _obstacle(self) -> str:
         name, pane = self.seat.name, self._pane
-        if self.seat.restarting:
+        if self.seat.coming:
             return f"{name} is being started anew"
         if pane is None or not pane.alive:
             return f"{name} is not running"

@@ -21,7 +21,7 @@ from typing import Final
 from deck import briefs
 from deck.board import Entry, Op
 from deck.callers import Caller
-from deck.config import ConfigError, load_config
+from deck.config import CONFIG_NAME, ConfigError, load_config
 from deck.desk import Desk
 from deck.memory import MEMORY_FILE
 from deck.protocol import Command, error, ok
@@ -103,8 +103,11 @@ class Handoffs:
         desk.job(self._hand_over(command.next_config or desk.state.config, caller.name))
         return ok(
             document=f"{briefs.STATE_DIR}/{briefs.HANDOFF_FILE}",
-            resume=resume_command(command.next_config),
+            resume=self._resume(command.next_config or desk.state.config),
         )
+
+    def _resume(self, config: str) -> str:
+        return resume_command(config, str(self.desk.directory / CONFIG_NAME))
 
     def _problem_with(self, path: str) -> str:
         if not Path(path).is_absolute():
@@ -132,7 +135,7 @@ class Handoffs:
             )
         finally:
             self._under_way = False
-        how = resume_command(config if config != str(desk.config.path or "") else "")
+        how = self._resume(config)
         desk.events.write("INFO", "handoff done", document=written, reason=why or None)
         desk.farewell = f"handed over; go on with `{how}`"
         self.stop(sender)
@@ -167,6 +170,8 @@ def look_at(path: Path) -> Seen | None:
     return Seen(info.st_size, info.st_mtime_ns, info.st_ino)
 
 
-def resume_command(config: str) -> str:
-    """Return the command that goes on after a handoff; `config` is "" for the same team file."""
-    return "choragos serve --resume" + (f" --config {shlex.quote(config)}" if config else "")
+def resume_command(config: str, default: str = "") -> str:
+    """Return the command that goes on with a session of a team file; the built-in team ("") and
+    the `default` file need not be named."""
+    named = "" if config in ("", default) else f" --config {shlex.quote(config)}"
+    return f"choragos serve --resume{named}"

@@ -26,18 +26,20 @@ from deck.board import (
     State,
     TaskState,
 )
-from deck.config import Config
+from deck.config import CONFIG_NAME, Config
 from deck.desk import Desk
 from deck.handoffs import resume_command
-from deck.recap import ids
+from deck.recap import ids, told_state
 from deck.screens import Screens
-from deck.session_file import BadSessionFile, Snapshot, read_snapshot
+from deck.session_file import SESSION_FILE, BadSessionFile, Snapshot, read_snapshot
 from deck.sessions import SessionError
 
 #: Asks the person at the terminal; the sentence ends without a question mark.
 Ask = Callable[[str], Awaitable[bool]]
 _AFRESH: Final = "or start afresh without --resume"
 _THOUSAND: Final = 1000
+#: Where the file of another deck goes that is not gone on with.
+EARLIER_FILE: Final = "session-earlier.json"
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Recall:
     screens: Screens
     #: The file of another deck that the board is taken from.
     _foreign: Snapshot | None = None
+    #: Another deck's file is there, and this run begins afresh: it is moved out of the way.
+    _aside: bool = False
 
     async def decide(self, *, wanted: bool, ask: Ask | None) -> bool:
         """Return whether this run goes on with what is there. Changes nothing.
@@ -57,12 +61,8 @@ class Recall:
         before = self.desk.state
         if before.running and not wanted:
             return True
-        said = left_open(before)
-        if not wanted and said:
-            if ask is None:
-                self.desk.notices.append(f"{said}; go on with it by `choragos serve --resume`")
-            else:
-                wanted = await ask(said)
+        if not wanted:
+            wanted = await self._offer(before, ask)
         if not wanted:
             return False
         if before.run:
@@ -72,6 +72,32 @@ class Recall:
         if refusal:
             raise SessionError(refusal)
         return True
+
+    async def _offer(self, before: State, ask: Ask | None) -> bool:
+        """Tell of what is there to go on with, or ask; True when the answer is yes."""
+        desk, said = self.desk, left_open(before)
+        if not before.run:
+            said = await self._left_by_another()
+        if not said:
+            return False
+        if ask is not None and await ask(said):
+            return True
+        if self._aside:
+            desk.notices.append(f"{said}; its file is kept as {desk.state_dir / EARLIER_FILE}")
+        elif ask is None:
+            how = resume_command(before.config, str(desk.directory / CONFIG_NAME))
+            desk.notices.append(f"{said}; go on with it by `{how}`")
+        return False
+
+    async def _left_by_another(self) -> str:
+        try:
+            found = await asyncio.to_thread(read_snapshot, self.desk.state_dir)
+        except BadSessionFile:
+            return ""
+        unfinished = [row.id for row in found.rows if not row.done] if found is not None else []
+        self._aside = bool(unfinished)
+        count = len(unfinished)
+        return f"another deck left {count} unfinished task(s) ({ids(unfinished)})" if count else ""
 
     async def _look_for_foreign(self) -> str:
         try:
@@ -94,6 +120,9 @@ class Recall:
         desk = self.desk
         if self._foreign is not None:
             await self._take_over(self._foreign)
+        elif self._aside and not goes_on:
+            file = desk.state_dir / SESSION_FILE
+            await asyncio.to_thread(file.rename, desk.state_dir / EARLIER_FILE)
         if goes_on:
             why = "the deck crashed" if before.running else "the session was stopped"
             await self._lose_in_flight(why)
@@ -144,7 +173,13 @@ class Recall:
 
     def _tell(self, before: State) -> None:
         desk = self.desk
-        lost = lost_tasks(desk.state)
+        tasks = desk.state.tasks
+        # What its judging takes to a person is not to be handed out again.
+        lost = [
+            task_id
+            for task_id in lost_tasks(desk.state)
+            if told_state(desk.state, tasks[task_id]) is TaskState.LOST
+        ]
         if before.running:
             desk.notices.append("the last session crashed; this one goes on with its board")
         if lost:

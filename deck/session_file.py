@@ -182,7 +182,7 @@ def _at(row: Mapping[str, Any]) -> int:
 
 
 def _task_rows(state: State, text: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-    for task in state.tasks.values():
+    for task in state.rows():
         if task.state in (TaskState.GATED, TaskState.REFUSED):
             # A delegation is on that board from its delivery on.
             continue
@@ -206,7 +206,7 @@ def _task_rows(state: State, text: Callable[[str], str]) -> Iterator[dict[str, A
 def _report_rows(
     state: State, text: Callable[[str], str], start_role: str
 ) -> Iterator[dict[str, Any]]:
-    for report in state.reports.values():
+    for report in list(state.reports.values())[-CLOSED_ROWS_SHOWN:]:
         yield {
             "at": report.at * _NANOSECONDS,
             "k": "work-done",

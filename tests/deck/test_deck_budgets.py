@@ -18,6 +18,7 @@ from deck_harness import DeckRig, FakeGateway, agent_role
 from deck.board import Entry, Op, State, apply
 from deck.budgets import Budgets, uncountable
 from deck.config import BudgetAction, Config, Price, Role, SphragisConfig
+from deck.doctor import Facts, check_config
 from deck.metering import Metering
 from deck.usage import Baseline, Scrape
 from shared.telemetry import UsageKey
@@ -44,7 +45,6 @@ class Scene:
         ui = SimpleNamespace(on_budget="ring")
         self.config = SimpleNamespace(pricing=PRICING, ui=ui)
         self.events = SimpleNamespace(write=self._write)
-        self.journal = SimpleNamespace(record=self.record)
         desk: Any = self
         operating: Any = SimpleNamespace(hold=self._pause)
         self.metering = Metering(desk)
@@ -60,21 +60,16 @@ class Scene:
     def _write(self, level: str, msg: str, **fields: Any) -> None:
         self.lines.append((msg, fields))
 
-    def record(self, entry: Entry) -> asyncio.Future[None]:
-        self.state = apply(self.state, entry)
-        self.entries.append(entry)
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return done
+    async def record(self, entry: Entry) -> None:
+        self.note(entry)
+        await asyncio.sleep(0)
 
     def note(self, entry: Entry) -> None:
-        self.record(entry)
+        self.state = apply(self.state, entry)
+        self.entries.append(entry)
 
     def now(self) -> int:
         return 1
-
-    def job(self, work: Any) -> None:
-        self.work = asyncio.ensure_future(work)
 
     def hook(self, *told: str) -> None:
         self.hooks.append(told)
@@ -85,9 +80,7 @@ class Scene:
     async def used(self, tokens: int) -> None:
         """The gateway has counted so many tokens; at ten dollars a million."""
         self.counters = {KEY: tokens}
-        await self.metering.take()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await asyncio.gather(self.metering.take(), self.metering.take())
 
     def messages(self, msg: str) -> list[dict[str, Any]]:
         return [fields for name, fields in self.lines if name == msg]
@@ -184,6 +177,12 @@ def test_what_a_budget_cannot_count_is_known_from_the_team_file() -> None:
     assert len(uncountable(Config(roles=roles))) == 2
     off = Config(roles=roles, pricing=pricing, sphragis=SphragisConfig(enabled=False))
     assert "the gateway, which counts tokens, is off" in uncountable(off)[0]
+
+
+def test_the_doctor_says_so_too() -> None:
+    config = Config(roles=(Role("b", budget=Decimal(1), model="gpt-9"),), pricing=PRICING)
+    said = [finding.message for finding in check_config(Facts(config=config))]
+    assert any("budget cannot be counted: gpt-9 has no price" in text for text in said)
 
 
 # -- the whole deck --------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import stat
 import subprocess
@@ -425,6 +426,7 @@ def test_the_session_of_another_deck_is_taken_over(rig: DeckRig) -> None:
         ],
     }
     (rig.state_dir / "session.json").write_text(json.dumps(document))
+    shutil.copytree(rig.dir, rig.dir.with_name("other"))
     started = rig.serve("--no-sphragis", "--resume")
     assert "lost: T3; offer them again" in started.stderr
     board = {t["id"]: (t["state"], t["label"]) for t in rig.status()["tasks"]}
@@ -434,6 +436,13 @@ def test_the_session_of_another_deck_is_taken_over(rig: DeckRig) -> None:
     assert rig.delegate("coder", "new")["id"] == "T5"
     assert rig.cli("again", "T3").returncode == 0
     rig.wait_task("T3", "submitted", "picked-up")
+    rig.cli("kill")
+    # Whoever begins afresh there is told of it and loses nothing.
+    rig.dir = rig.dir.with_name("other")
+    told = rig.serve().stderr
+    assert "another deck left 1 unfinished task(s) (T3); its file is kept as" in told
+    kept = json.loads((rig.state_dir / "session-earlier.json").read_text())
+    assert kept == document
 
 
 @pytest.mark.parametrize(("answer", "tasks"), [("y", 1), ("", 0)])
