@@ -47,6 +47,9 @@ class Rules:
     #: Carries out a decision and tells the start role of all but an approval: the decided gate,
     #: the reason, the decision's record on its way.
     follow: Callable[[Gate, str, Durable], Awaitable[None]]
+    #: Whether a file at the gate's path with these bytes is what the gate is about; None where the
+    #: path is no part of that.
+    holds: Callable[[Gate, bytes], Awaitable[bool]] | None = None
 
 
 @dataclass(slots=True)
@@ -189,6 +192,16 @@ class Gatekeeper:
             "needed": gate.needed,
             "approvals": [given.approver for given in gate.approvals],
         }
+
+    async def misfit(self, gate: Gate, body: bytes | None) -> str:
+        """Return in words why what a person is shown is not what an open gate is about, or "";
+        `body` is what was read at the gate's path, None where nothing was."""
+        rules = self._rules.get(gate.kind)
+        if rules is None or gate.decision is not Decision.OPEN:
+            return ""
+        if body is not None and rules.holds is not None and not await rules.holds(gate, body):
+            return f"{gate.path} is not what the gate was opened about"
+        return await self._changed(rules, gate)
 
     async def _changed(self, rules: Rules, gate: Gate) -> str:
         try:

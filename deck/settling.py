@@ -10,6 +10,7 @@ result it was opened about; one review is changed by one hand at a time (`turn`)
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -265,7 +266,11 @@ class Settling:
 
     def rules(self) -> Rules:
         """Return what gates about results are about."""
-        return Rules(lambda _: "", self._present, self._follow)
+        return Rules(lambda _: "", self._present, self._follow, self._holds)
+
+    async def _holds(self, gate: Gate, body: bytes) -> bool:
+        opened = results.parse(await asyncio.to_thread(self.desk.texts.get, gate.digest))
+        return opened is not None and opened.file == hashlib.sha256(body).hexdigest()
 
     async def _present(self, gate: Gate) -> str:
         """Commit to the very same report and files, as they are now."""

@@ -90,7 +90,9 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
             row["changed"] = "" if same else "its brief was changed since the gate opened"
     else:
         pages.stored("what is decided", gate.shown)
-        await pages.file("file", gate.path)
+        body = await pages.file("file", gate.path)
+        misfit = await keeper.misfit(gate, body if gate.path else None)
+        row["changed"] = misfit or row["changed"]
     approve = Command(Verb.APPROVE, id=gate.id)
     return ok(
         gate=row,
