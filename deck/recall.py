@@ -173,13 +173,7 @@ class Recall:
 
     def _tell(self, before: State) -> None:
         desk = self.desk
-        tasks = desk.state.tasks
-        # What its judging takes to a person is not to be handed out again.
-        lost = [
-            task_id
-            for task_id in lost_tasks(desk.state)
-            if told_state(desk.state, tasks[task_id]) is TaskState.LOST
-        ]
+        lost = lost_tasks(desk.state)
         if before.running:
             desk.notices.append("the last session crashed; this one goes on with its board")
         if lost:
@@ -272,8 +266,10 @@ def objection(before: State, config: Config, *, handed_over: bool = False) -> st
 
 
 def lost_tasks(state: State) -> list[str]:
-    """Return the ids of the lost tasks of a board, oldest first."""
-    return [task.id for task in state.tasks.values() if task.state is TaskState.LOST]
+    """Return the ids of the lost tasks of a board, oldest first; not those that the deck made
+    itself, nor what its judging takes to a person."""
+    tasks = state.tasks.values()
+    return [task.id for task in tasks if told_state(state, task) is TaskState.LOST]
 
 
 def left_open(state: State) -> str:

@@ -31,7 +31,7 @@ def recap(state: State) -> str:
     working = [task.id for task in state.tasks.values() if task.state in IN_FLIGHT]
     lines = [f"- in their workers' hands, will be reported: {ids(working)}"] if working else []
     for task_state, words in _SAID.items():
-        found = [task.id for task in state.tasks.values() if _told(state, task) is task_state]
+        found = [task.id for task in state.tasks.values() if told_state(state, task) is task_state]
         if found:
             lines.append(f"- {words}: {ids(found)}")
     gates = sum(gate.decision is Decision.OPEN for gate in state.gates.values())
@@ -42,7 +42,7 @@ def recap(state: State) -> str:
     return "\n".join(["## Where the session stands", *lines, f"- reported: {done}"])
 
 
-def _told(state: State, task: Task) -> TaskState | None:
+def told_state(state: State, task: Task) -> TaskState | None:
     """What a start role is told a task is. The deck's own tasks are not for it to hand out again,
     nor is one whose judging goes on, or to a person."""
     if task.state is not TaskState.LOST:
