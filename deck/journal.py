@@ -63,6 +63,8 @@ PRESSING: Final = frozenset(
         Op.ROLE_EXITED,
         Op.ROLE_STOPPING,
         Op.ROLE_STOPPED,
+        Op.ROLE_PAUSED,
+        Op.ROLE_RESUMED,
     }
 )
 #: Told of each entry once it is durable, with the board as it then is.

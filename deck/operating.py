@@ -177,7 +177,9 @@ class Operating:
             return error('enforce takes "on" or "off".')
         if objection := self.objection(command):
             desk.events.write("WARN", "enforcement not changed", reason=objection)
-            denied = Entry(Op.DENIED, desk.now(), sender=caller.name, state=command.verb)
+            denied = Entry(
+                Op.DENIED, desk.now(), sender=caller.name, state=command.verb, reason=objection
+            )
             await desk.record(denied)
             return error(objection)
         if desk.gateway.enforced == (wanted == "on"):
@@ -211,6 +213,11 @@ class Operating:
             return (
                 "Turning enforcement off needs a reason, which is kept: "
                 '`choragos enforce off --reason "<why>"`.'
+            )
+        if self.desk.config.approvers:
+            return (
+                "The team file names approvers, and nobody signs for this; say enabled = false in "
+                "[sphragis] and start the session again to work without the gateway."
             )
         for role in self.desk.config.roles:
             promise = "require_routing" if role.require_routing else "wall"

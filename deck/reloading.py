@@ -56,6 +56,7 @@ class Reloading:
     team: Team | None = None
     #: One change of the team at a time.
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _carrying: asyncio.Task[None] | None = None
 
     async def reload(self, command: Command, caller: Caller) -> bytes:
         """Read the team file again and converge on it."""
@@ -114,6 +115,10 @@ class Reloading:
         """Return what was planned, which roles could not be started and why, and whether roles
         are still being started. `_turn` is held. Raises CannotReload."""
         desk = self.desk
+        if self._carrying is not None:
+            await asyncio.wait({self._carrying}, timeout=PATIENCE_SECONDS)
+            if not self._carrying.done():
+                raise CannotReload("the change before is still going on; try again in a moment")
         for _ in range(PLANS):
             plan = converge(desk.config, new, self._busy)
             await self._check(plan)
@@ -126,13 +131,15 @@ class Reloading:
             await asyncio.to_thread(write)
         await asyncio.gather(*self._exchange(plan, digest, sender))
         failed: dict[str, str] = {}
-        job = desk.job(self._carry_out(plan, failed))
+        self._carrying = job = desk.job(self._carry_out(plan, failed))
         _, pending = await asyncio.wait({job}, timeout=PATIENCE_SECONDS)
         return plan, dict(failed), bool(pending)
 
     def _busy(self, name: str) -> str:
         """Why a role's process may not be ended for a change of its settings."""
         state, seat = self.desk.state, self.desk.seats[name]
+        if name in state.paused:
+            return f"it is paused; `choragos resume {name}` first"
         for task in state.open_tasks(name):
             return f"{task.id} is {task.state}; reload again once it is over"
         for gate in state.gates.values():
@@ -160,6 +167,8 @@ class Reloading:
     def _exchange(self, plan: Plan, digest: str, sender: str) -> list[Durable]:
         """Put the new team on record and in force, in one step of the loop: no await."""
         desk, now = self.desk, self.desk.now()
+        if desk.journal.failure is not None:
+            raise CannotReload(f"it could not be recorded: {desk.journal.failure}")
         entries = [
             Entry(
                 Op.CONFIG_SET,

@@ -80,8 +80,11 @@ class Seat:
     credential: Credential = field(default_factory=Credential)
     pane: Pane | None = None
     restarts: int = 0
-    #: Its process is being started anew, or will be after a pause.
+    #: Its process is to be started anew: the last one ends, or a pause goes by.
     restarting: bool = False
+    #: Its process is being started. Apart from `restarting`, which the exit rules set again for a
+    #: process that ends at once.
+    starting: bool = False
     stopping: bool = False
     #: Taken out of the team; the name stays, for reports that come late.
     removed: bool = False
@@ -115,7 +118,12 @@ class Seat:
     @property
     def available(self) -> bool:
         """Whether work can be queued: it runs, or is about to."""
-        return not self.removed and (self.alive or self.restarting or self.pane is None)
+        return not self.removed and (self.alive or self.coming or self.pane is None)
+
+    @property
+    def coming(self) -> bool:
+        """Whether a process is about to run, or is just being started."""
+        return self.restarting or self.starting
 
     @property
     def held(self) -> str:
@@ -161,17 +169,22 @@ class Seat:
     async def start(self) -> None:
         """Spawn the role's process and begin to deliver. Raises PaneError, NotOnPath or OSError."""
         async with self._life:
-            try:
-                if self.stopping:
-                    raise PaneError("the session is stopping")
-                await self._spawn()
-            finally:
+            if self.stopping:
                 self.restarting = False
+                raise PaneError("the session is stopping")
+            await self._spawn()
         if not self._delivering:
             self._delivering = True
             self.desk.job(self.delivery.run())
 
     async def _spawn(self) -> None:
+        self.restarting, self.starting = False, True
+        try:
+            await self._run()
+        finally:
+            self.starting = False
+
+    async def _run(self) -> None:
         adapter = adapter_for(self.role.command)
         seat = seating(self.role, self.around)
         await asyncio.to_thread(equip, adapter, seat, self.around.environ)
@@ -290,11 +303,13 @@ class Seat:
                 again += [task_id for task_id, was in flown if was in IN_FLIGHT]
                 lost = [task_id for task_id, was in flown if was not in IN_FLIGHT]
             await self._unpause(reason)
-            if self.stopping:
-                raise PaneError("the session is stopping")
+            if self.stopping or self.removed:
+                why = "was removed from the team" if self.removed else "ends with the session"
+                raise PaneError(f"{self.name} {why}")
             await self._spawn()
-        finally:
+        except BaseException:
             self.restarting = False
+            raise
         return again, lost, proof
 
     async def remove(self, reason: str) -> list[str]:
@@ -392,8 +407,6 @@ class Seat:
 
     async def _restart(self, ended: Exit) -> None:
         owed, self._owed = self._owed, []
-        # Before the spawn: a process that ends at once decides about its own restart.
-        self.restarting = False
         try:
             await self._spawn()
         except START_ERRORS as error:

@@ -453,7 +453,8 @@ class Session:
         seats = self._desk.seats.values()
         return callers.identify(
             peer,
-            panes={seat.pane.pid: seat.name for seat in seats if seat.pane and seat.pane.pid},
+            # A pid that is free again may be anybody's.
+            panes={s.pane.pid: s.name for s in seats if s.pane and s.pane.pid and s.alive},
             deck_pid=deck_pid(),
             session=self._options.paths.id,
             token_role=next((s.name for s in seats if s.credential.matches(command.token)), None),
