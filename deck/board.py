@@ -200,8 +200,9 @@ _L = LoopState
 LOOP_MOVES: Final[Mapping[LoopState | None, frozenset[LoopState]]] = MappingProxyType(
     {
         None: frozenset({_L.JUDGING, _L.GATED}),
-        _L.JUDGING: frozenset({_L.REVISING, _L.GATED, _L.ACCEPTED}),
-        _L.REVISING: frozenset({_L.JUDGING, _L.GATED}),
+        # Rejected without a gate: its task was refused meanwhile, with its role perhaps.
+        _L.JUDGING: frozenset({_L.REVISING, _L.GATED, _L.ACCEPTED, _L.REJECTED}),
+        _L.REVISING: frozenset({_L.JUDGING, _L.GATED, _L.REJECTED}),
         _L.GATED: frozenset({_L.ACCEPTED, _L.REJECTED}),
         _L.ACCEPTED: frozenset(),
         _L.REJECTED: frozenset(),

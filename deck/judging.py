@@ -93,7 +93,9 @@ def trouble(state: State, task_id: str, *, judge_runs: bool, builder_runs: bool)
     loop = state.loops[task_id]
     if loop.state is LoopState.REVISING:
         builder = state.tasks[task_id]
-        gone = builder.state in (TaskState.LOST, TaskState.REFUSED) and not builder_runs
+        if builder.state is TaskState.REFUSED:
+            return f"{builder.id} was refused"
+        gone = builder.state is TaskState.LOST and not builder_runs
         return f"{builder.role} is gone and cannot revise it" if gone else ""
     if loop.state is not LoopState.JUDGING:
         return ""

@@ -217,8 +217,11 @@ class Review:
 
     async def _give_up(self, task_id: str) -> None:
         async with self.settling.turn(task_id):
-            if why := self.loops.trouble(task_id):
-                await self.settling.gate(self.desk.state.tasks[task_id], why)
+            task, why = self.desk.state.tasks[task_id], self.loops.trouble(task_id)
+            if why and task.state is TaskState.REFUSED:
+                await self.settling.refuse(task, task.reason or why)
+            elif why:
+                await self.settling.gate(task, why)
         self._close_unneeded()
 
     def _close_unneeded(self) -> None:
@@ -241,12 +244,13 @@ class Review:
         loop = self.desk.state.loops.get(task.id)
         held, gate = self.settling.held(task.id), self.settling.result_gate(task)
         decided = loop.state if loop is not None else None
+        over = (TaskState.REPORTED, TaskState.REFUSED)
+        if held is None and task.state in over:
+            return
         if task.state is TaskState.REPORTED or decided is LoopState.ACCEPTED:
-            if held is not None:
-                await self.settling.accept(task)
+            await self.settling.accept(task)
         elif task.state is TaskState.REFUSED or decided is LoopState.REJECTED:
-            if held is not None:
-                await self.settling.refuse(task, task.reason or "its review ended so")
+            await self.settling.refuse(task, task.reason or "its review ended so")
         elif gate is not None and gate.decision is not Decision.OPEN:
             await self.settling.follow(gate, gate.reason)
         elif gate is not None:

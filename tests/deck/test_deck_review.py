@@ -298,6 +298,21 @@ async def test_a_builder_that_is_gone_cannot_revise_and_a_person_decides_about_w
     assert [line for _, line in bench.chairs["lead"].reports] == ["A worker reports: first"]
 
 
+async def test_a_task_refused_with_its_role_ends_its_review(opened: Opener) -> None:
+    bench = await opened(JUDGED)
+    task = await bench.given("coder")
+    await bench.report("coder", task)
+    await bench.judge("critic", BAD)
+    await bench.desk.move(bench.task(task), TaskState.REFUSED, "coder was removed from the team")
+    bench.chairs["coder"].available = False
+    await bench.tick(3)
+    assert bench.loop() is LoopState.REJECTED
+    assert bench.report_states()[0] is ReportState.WITHHELD
+    assert bench.open_gates() == []
+    (notice,) = bench.chairs["lead"].notices
+    assert notice == "T1 of coder was not accepted: coder was removed from the team"
+
+
 async def test_a_builder_that_went_while_it_was_judged_is_not_asked_again(opened: Opener) -> None:
     bench = await opened(JUDGED)
     task = await bench.given("coder")
