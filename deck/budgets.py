@@ -91,8 +91,8 @@ class Budgets:
             "WARN",
             "budget exceeded",
             role=role.name,
-            budget=format_cost(budget),
-            cost=format_cost(cost),
+            budget=str(budget),
+            cost=round_cost(cost),
             action=role.budget_action,
         )
 

@@ -103,7 +103,7 @@ async def test_a_budget_fires_once_when_it_is_reached() -> None:
         ("coder", "$1.00", "$1.00 of $1.00", "notify")
     ]
     assert deck.messages("budget exceeded") == [
-        {"role": "coder", "budget": "$1.00", "cost": "$1.00", "action": "notify"}
+        {"role": "coder", "budget": "1.00", "cost": Decimal("1.0000"), "action": "notify"}
     ]
     assert deck.hooks == [("on_budget", "ring", "coder", "$1.00 of $1.00")]
     assert deck.notices == ["coder has cost $1.00 of $1.00 of its budget; it goes on."]
@@ -222,7 +222,7 @@ def test_an_exceeded_budget_is_in_events_report_board_and_hook_and_survives_a_ki
     rig.wait(lambda: rig.status()["usage"][1].get("exceeded"))
     rig.wait(lambda: (rig.dir / "over.txt").read_text() == "coder: $1.50 of $1.00\n")
     rig.wait(lambda: rig.role("coder")["state"] == "paused")
-    assert 'msg="budget exceeded" role=coder budget=$1.00 cost=$1.50 action=pause' in rig.events()
+    assert 'msg="budget exceeded" role=coder budget=1.00 cost=1.5000 action=pause' in rig.events()
     assert "$1.50 of $1.00" in rig.cli("board", COLUMNS="160").stdout
     assert "budget exceeded: coder ($1.00)" in rig.cli("report").stdout
     told = json.loads(rig.cli("report", "--json").stdout)
