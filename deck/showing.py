@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deck import callers, view
-from deck.board import Gate, GateKind, Report, Task, TaskState
+from deck.board import Decision, Gate, GateKind, Report, Task, TaskState
 from deck.callers import Caller, Kind
 from deck.desk import Desk
 from deck.gatekeeper import Gatekeeper
@@ -85,7 +85,7 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
         text = desk.texts.get(task.text_ref)
         pages.stored("task", task.text_ref)
         body = await pages.file("brief", task.brief)
-        if body is not None and text is not None:
+        if body is not None and text is not None and gate.decision is Decision.OPEN:
             same = digest_of(desk.texts, text, task.brief, body) == gate.digest
             row["changed"] = "" if same else "its brief was changed since the gate opened"
     else:

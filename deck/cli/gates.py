@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,6 +23,9 @@ from deck.cli.passphrase import ask_passphrase
 from deck.cli.show import show, visible
 from deck.cli.work import Json
 from deck.protocol import Command, Verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 GateId = Annotated[str, typer.Argument(help="A gate's id, like G3.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]
@@ -68,33 +71,38 @@ def gates(
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        from deck.cli.live import render_rows
-
-        table = [
-            (
-                row["id"],
-                row["what"],
-                row["task"],
-                row["role"],
-                row["progress"],
-                row["label"],
-                _note(row) or row["brief"] or row["path"],
-            )
-            for row in rows
-        ]
-        Console().print(render_rows(_COLUMNS, table))
+        Console().print(table(rows))
     else:
         for row in rows:
-            typer.echo(_line(row))
+            typer.echo(in_a_line(row))
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    """A gate in one line; that of a task has the form it always had."""
+def table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return gates as a table for a terminal."""
+    from deck.cli.live import render_rows
+
+    cells = [
+        (
+            row["id"],
+            row["what"],
+            row["task"],
+            row["role"],
+            row["progress"],
+            row["label"],
+            _note(row) or row["brief"] or row["path"],
+        )
+        for row in rows
+    ]
+    return render_rows(_COLUMNS, cells)
+
+
+def in_a_line(row: Mapping[str, Any]) -> str:
+    """Return a gate in one line; that of a task has the form it always had."""
     about = f"{row['task']} -> {row['role']}" if row["task"] else row["role"]
     label = row["label"] if row["kind"] == "entry" else f"{row['what']}: {row['label']}"
     brief = f"  brief {row['brief']}" if row["brief"] else ""
     progress = f"  {row['progress']}" if row["progress"] else ""
-    note = f"  {said}" if (said := _note(row)) else ""
+    note = f"  {why}" if (why := _note(row)) else ""
     return visible(
         f"{row['id']}  {about}  {label}{brief}  hash {row['hash'][:12]}{progress}{note}",
         lines=False,
@@ -149,7 +157,7 @@ def _decide(command: Command, name: str, key_dir: Path | None, as_json: bool) ->
     if as_json:
         typer.echo(json.dumps(ack, ensure_ascii=False))
     else:
-        typer.echo(_said(ack))
+        typer.echo(said(ack))
 
 
 def _signed(command: Command, found: Mapping[str, Any], name: str, key_dir: Path | None) -> Command:
@@ -216,7 +224,8 @@ def _summary(row: Mapping[str, Any]) -> str:
     return "\n".join(visible(line, lines=False) for line in lines)
 
 
-def _said(ack: Mapping[str, Any]) -> str:
+def said(ack: Mapping[str, Any]) -> str:
+    """Return in words what a decision led to."""
     gate, decision = ack.get("gate"), ack.get("decision")
     if decision == "voted":
         given = ", ".join(ack.get("approvals", []))

@@ -45,8 +45,17 @@ def show(
         found.pop("status", None)
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
+    printed(drawn(found), no_pager=no_pager)
+
+
+def drawn(found: Mapping[str, Any]) -> str:
+    """Return an answer as text, fit for a terminal."""
     lines = [*(_gate(found) if "gate" in found else _task(found)), *_parts(found)]
-    text = "\n".join(visible(line) for line in lines)
+    return "\n".join(visible(line, lines=False) for line in lines)
+
+
+def printed(text: str, *, no_pager: bool = False) -> None:
+    """Print a text, through the pager where it is longer than the terminal of whoever reads it."""
     long = text.count("\n") + 2 > shutil.get_terminal_size().lines
     if long and not no_pager and sys.stdin.isatty() and sys.stdout.isatty():
         import pydoc
@@ -103,7 +112,8 @@ def _parts(found: Mapping[str, Any]) -> Iterator[str]:
         path = f" ({part['path']})" if part["path"] else ""
         yield ""
         yield f"--- {part['title']}{path}"
-        yield part["text"]
+        # Indented, so that no text can pass for a line of ours.
+        yield from (f"  {line}" for line in visible(part["text"]).expandtabs().split("\n"))
         if part["cut"]:
             yield "--- the rest is too long to be shown here"
 

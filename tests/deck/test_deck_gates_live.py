@@ -112,7 +112,7 @@ def test_two_people_sign_and_an_auditor_finds_it_in_the_files(rig: DeckRig, pers
     told = person("show", "T1")
     for line in ("G1 approved by alice: looks fine", "handed to coder", "R1 from coder"):
         assert line in told
-    assert "--- report R1\ncoder did T1" in told
+    assert "--- report R1\n  coder did T1" in told
     rig.send(Verb.SHUTDOWN)
     rig.wait(lambda: not rig.paths.sidecar.exists())
     ledger = rig.state_dir / "ledger"
