@@ -462,3 +462,30 @@ def test_a_vote_keeps_its_signature_on_the_board() -> None:
     ):
         state = apply(state, Entry.from_ext(entry.as_ext()))
     assert state.gates["G1"].approvals == (Approval("alice", 4, "ok", "s", 4),)
+
+
+async def test_a_file_that_is_not_what_the_gate_is_about_is_told_to_whoever_looks() -> None:
+    rig = Served(team())
+
+    async def holds(gate: Gate, body: bytes) -> bool:
+        return body == b"the diff"
+
+    rules = Rules(lambda _: "", rig.present, rig.follow, holds)
+    rig.keeper.serve(GateKind.MERGE, rules)
+    gate = rig.gate(await rig.open(GateKind.MERGE, path="/p/merge.diff"))
+    assert await rig.keeper.misfit(gate, b"the diff") == ""
+    assert await rig.keeper.misfit(gate, None) == ""
+    other = await rig.keeper.misfit(gate, b"another diff")
+    assert other == "/p/merge.diff is not what the gate was opened about"
+    rig.now = "other"
+    assert "was changed" in await rig.keeper.misfit(gate, b"the diff")
+    assert "was changed" in await rig.keeper.misfit(gate, None)
+
+
+async def test_a_gate_is_dropped_once_and_a_decided_one_stays_as_it_is() -> None:
+    rig = Served(team())
+    gate = await rig.open(GateKind.MERGE)
+    await rig.keeper.drop(rig.gate(gate), "its role was removed")
+    assert (rig.gate(gate).decision, rig.gate(gate).approver) == (Decision.VOID, "choragos")
+    await rig.keeper.drop(rig.gate(gate), "again")
+    assert rig.gate(gate).reason == "its role was removed"
