@@ -37,6 +37,7 @@ from deck.sessions import SessionError
 #: Asks the person at the terminal; the sentence ends without a question mark.
 Ask = Callable[[str], Awaitable[bool]]
 _AFRESH: Final = "or start afresh without --resume"
+_ANYHOW: Final = "or start without --resume: what roles that are gone had is then lost"
 _THOUSAND: Final = 1000
 #: Where the file of another deck goes that is not gone on with.
 EARLIER_FILE: Final = "session-earlier.json"
@@ -243,6 +244,7 @@ def entries_of(found: Snapshot, reference: Callable[[str], str]) -> Iterator[Ent
 def objection(before: State, config: Config, *, handed_over: bool = False) -> str:
     """Return why a team cannot go on with a board, as a sentence; "" when it can. Pure."""
     wanted = str(config.path or "")
+    otherwise = _ANYHOW if before.running else _AFRESH
     handoff = before.handoff
     expected = handoff.config if handoff is not None else before.config
     if wanted != expected:
@@ -250,7 +252,7 @@ def objection(before: State, config: Config, *, handed_over: bool = False) -> st
         what = "was handed over to" if handoff is not None else "ran with"
         return (
             f"The last session {what} {expected or 'the built-in team'}, and this is "
-            f"{wanted or 'the built-in team'}; {how}, {_AFRESH}."
+            f"{wanted or 'the built-in team'}; {how}, {otherwise}."
         )
     if handoff is not None or handed_over:
         return ""
@@ -260,7 +262,7 @@ def objection(before: State, config: Config, *, handed_over: bool = False) -> st
         which = ", ".join(repr(name) for name in dropped)
         return (
             f"The team file has no role {which}, which the last session had; put it back, "
-            f"{_AFRESH}."
+            f"{otherwise}."
         )
     return ""
 
