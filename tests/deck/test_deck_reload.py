@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +22,7 @@ from deck.config import Config, Role, RosterConfig, parse_config
 from deck.convergence import PROCESS_KEYS, Plan, Skip, converge, objection
 from deck.proposals import block_of, toml_string, with_block
 from deck.protocol import Command, Verb
+from shared.ledger import verify_path
 
 LEADER = "orchestrator"
 LEAD, CODER, TESTER = Role("lead", "sh", start=True), Role("coder", "sh"), Role("tester", "sh")
@@ -317,6 +322,51 @@ def test_an_agent_gains_nothing_by_editing_the_team_file(rig: DeckRig) -> None:
 
 def order(rig: DeckRig, line: str) -> None:
     assert rig.delegate("orchestrator", f"!{line}")["state"] == "queued"
+
+
+def test_work_handed_out_while_a_role_begins_anew_reaches_the_new_process(rig: DeckRig) -> None:
+    lead = agent_role("orchestrator")
+    rig.team(lead, agent_role("coder", "stubborn"))
+    rig.serve()
+    rig.wait_idle("orchestrator", "coder")
+    old = rig.role("coder")["pid"]
+    rig.team(lead, agent_role("coder", "report"))
+    command = [sys.executable, "-m", "deck.cli", "reload", "--json"]
+    reloading = subprocess.Popen(command, cwd=rig.dir, env=rig.env, stdout=subprocess.PIPE)
+    rig.wait(lambda: any("role-changed" in op for op, _ in entries(rig, "role-changed")))
+    ids = [rig.delegate("coder", f"job {number}")["id"] for number in range(3)]
+    out, _ = reloading.communicate(timeout=30)
+    ack = json.loads(out)
+    assert (ack["respawned"], ack["failed"]) == (["coder"], [])
+    for task_id in ids:
+        rig.wait_task(task_id, "reported")
+    assert not Path(f"/proc/{old}").exists()
+
+
+def test_a_crash_after_a_reload_goes_on_with_the_team_that_was_in_force(rig: DeckRig) -> None:
+    lead = agent_role("orchestrator")
+    rig.team(lead, agent_role("coder"), agent_role("tester"))
+    rig.serve()
+    rig.wait_idle("coder", "tester")
+    rig.delegate("tester", "one")
+    rig.wait_task("T1", "submitted", "picked-up")
+    rig.team(lead, agent_role("coder"), agent_role("scout"))
+    reload(rig)
+    rig.wait_idle("scout")
+    rig.delegate("scout", "two")
+    rig.wait_task("T2", "submitted", "picked-up")
+    assert rig.send(Verb.PAUSE, id="scout")["status"] == "ok"
+    os.kill(rig.pid(), signal.SIGKILL)
+    rig.serve("--no-sphragis")
+    rig.wait_idle("scout")
+    assert [rig.task(t)["state"] for t in ("T1", "T2")] == ["lost", "lost"]
+    assert [r["name"] for r in rig.status()["roles"]][:2] == ["orchestrator", "coder"]
+    assert rig.cli("again", "T2").returncode == 0
+    rig.wait_task("T2", "submitted", "picked-up")
+    assert "not running" in rig.cli("again", "T1").stderr
+    assert rig.send(Verb.WORK_DONE, id="T1", task="late")["resolved"]
+    assert rig.cli("kill").returncode == 0
+    assert verify_path(rig.state_dir / "ledger").exit_code == 0
 
 
 # -- proposals ----------------------------------------------------------------------------------

@@ -213,6 +213,24 @@ def test_a_restart_that_fails_says_so_and_loses_nothing_unseen(rig: DeckRig) -> 
     assert rig.delegate("coder", "three")["state"] == "refused"
 
 
+def test_a_stream_of_work_survives_restarts_in_its_midst(rig: DeckRig) -> None:
+    pair(rig, "report")
+    rig.serve()
+    rig.wait_idle("coder")
+    ids = [rig.delegate("coder", f"job {number}")["id"] for number in range(8)]
+    for wanted in ("T2", "T4"):
+        rig.wait_task(wanted, "picked-up", "reported", seconds=60)
+        assert rig.send(Verb.RESTART, id="coder")["status"] == "ok"
+    for task_id in ids:
+        rig.wait_task(task_id, "reported", seconds=60)
+    lines = [line for line in rig.seen("coder") if "Read" in line]
+    assert all(line.count("Read .choragos/") == 1 for line in lines)
+    assert sum("coder-brief.md" in line for line in lines) == 3
+    assert {f"T{n}" for n in range(1, 9)} == {
+        line.split("/")[-1].split(".")[0] for line in lines if "tasks/" in line
+    }
+
+
 # -- answer -------------------------------------------------------------------------------------
 
 
