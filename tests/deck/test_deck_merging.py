@@ -290,7 +290,10 @@ async def test_a_gate_shows_the_diff_and_an_approval_merges_it(opened: Opener) -
     assert yard.state(task) is MergeState.GATED
     assert "+by coder" in yard.bench.shown(gate)
     assert gate.path == str(yard.top / ".choragos" / "merge-coder.diff")
-    assert "+by coder" in Path(gate.path).read_text()
+    shown = Path(gate.path).read_bytes()
+    assert b"+by coder" in shown
+    assert await yard.bench.keeper.misfit(gate, shown) == ""
+    assert "is not what the gate" in await yard.bench.keeper.misfit(gate, shown + b"+more\n")
     yard.save("unrelated.txt")
     assert await yard.bench.decide(gate) == "approved"
     assert yard.state(task) is MergeState.MERGED

@@ -508,6 +508,8 @@ async def test_an_acceptance_is_of_the_files_that_were_shown(opened: Opener) -> 
         spec.write_text(f"mine for {task}\n")
         await bench.report("coder", task, "done", "report.md")
         gate = bench.the_gate()
+        assert await bench.keeper.misfit(gate, b"what I did\n") == ""
+        assert "is not what the gate" in await bench.keeper.misfit(gate, b"what I did not")
         change.write_text("something else\n")
         assert "changed since the gate opened" in await bench.decide(gate)
         assert bench.state.gates[gate.id].decision is Decision.VOID
