@@ -73,7 +73,7 @@ def work(task, text):
     if habit == "silent" and first:
         return
     if habit == "late" and first:
-        time.sleep(2.6)
+        time.sleep(float(os.environ["LIFE_LIMIT"]) * 1.3)
     if habit == "chatty":
         for n in range(60):
             os.write(1, f"\x1b[3{n % 8}mstep {n} of many\x1b[0m\r\n".encode())
@@ -211,6 +211,11 @@ class Life:
         """The workers that take work without asking anybody."""
         return [f"w{number}" for number in range(self.workers)]
 
+    @property
+    def limit(self) -> int:
+        """Seconds a task may take."""
+        return 2 if self.total >= 500 else 1
+
     def begin(self) -> None:
         """Write the team, start the gateway, serve."""
         rig = self.rig
@@ -220,8 +225,9 @@ class Life:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self._port = probe.getsockname()[1]
         tail = f'[sphragis]\nenabled = true\naddr = "127.0.0.1:{self._port}"\n'
+        rig.env["LIFE_LIMIT"] = str(self.limit)
         roles = [self._role("lead", "leads"), *(self._worker(n) for n in range(self.workers))]
-        rig.team(*roles, self._role("signed", approve=True, timeout="2s"), tail=tail)
+        rig.team(*roles, self._role("signed", approve=True, timeout=f"{self.limit}s"), tail=tail)
         self.start_gateway()
         self.serve()
 
@@ -229,7 +235,7 @@ class Life:
         # In a short life ending such agents after each crash would take most of the time.
         habits = ("stubborn",) if number % 5 == 4 and self.total >= 500 else ()
         action = "restart" if number % 4 == 1 else "notify"
-        return self._role(f"w{number}", *habits, timeout="2s", timeout_action=action)
+        return self._role(f"w{number}", *habits, timeout=f"{self.limit}s", timeout_action=action)
 
     def _role(self, name: str, *habits: str, **keys: object) -> dict[str, object]:
         role = {

@@ -1,9 +1,10 @@
-"""Whoever makes the deck complain without end does not fill the start role's queue."""
+"""Much at once and bad moments: nobody's queue is filled, and nobody is turned away in between."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,3 +53,24 @@ def test_a_report_typed_into_a_start_role_that_dies_is_told_to_the_next(rig: Dec
     os.kill(lead, signal.SIGKILL)
     rig.wait(lambda: "A worker reports: the only report" in rig.seen("orchestrator"))
     rig.wait(lambda: rig.status()["reports"][0]["state"] == "delivered")
+
+
+def test_a_role_that_is_being_started_again_takes_work_all_the_while(rig: DeckRig) -> None:
+    rig.team(
+        agent_role("orchestrator"),
+        agent_role("coder", "report", restart="on-failure", restart_retries=9),
+    )
+    rig.serve()
+    states: list[str] = []
+    for _ in range(2):
+        rig.wait_idle("coder")
+        os.kill(rig.role("coder")["pid"], signal.SIGKILL)
+        before = rig.role("coder")["restarts"]
+        rig.wait(lambda before=before: rig.role("coder")["restarts"] > before)
+        deadline = time.monotonic() + 10
+        while rig.role("coder")["state"] in ("exited", "booting") and time.monotonic() < deadline:
+            states.append(rig.delegate("coder", "meanwhile")["state"])
+            time.sleep(0.003)
+            if len(states) % 40 == 0:
+                time.sleep(0.1)
+    assert set(states) == {"queued"}

@@ -66,6 +66,7 @@ def test_a_day_of_work_and_misfortune_loses_nothing(rig: DeckRig) -> None:
     state = replay(entries)
     _show(life, state, reading)
     _the_board_holds_what_was_accepted(life, state, _texts(rig))
+    _only_who_was_really_away_was_refused_work(life)
     _what_agents_were_told_is_true(life, state, _texts(rig))
     _no_line_was_merged_or_repeated(life, entries)
     _each_role_took_its_work_in_order(entries)
@@ -126,6 +127,11 @@ def _the_board_holds_what_was_accepted(life: Life, state: State, texts: TextStor
     assert all(set(life.unknown) | set(told) >= {label} for label in labels)
 
 
+def _only_who_was_really_away_was_refused_work(life: Life) -> None:
+    mortal = life.names[-1]
+    assert set(life.refused) <= {"the gateway is not ready", f"{mortal} has exited"}
+
+
 def _what_agents_were_told_is_true(life: Life, state: State, texts: TextStore) -> None:
     lead: Counter[str] = Counter()
     acked: set[str] = set()
@@ -164,7 +170,12 @@ def _each_role_took_its_work_in_order(entries: list[Entry]) -> None:
     first: dict[str, list[int]] = defaultdict(list)
     seen: set[str] = set()
     for entry in entries:
-        if entry.op is Op.TASK_MOVED and entry.state == TaskState.TYPED and entry.id not in seen:
+        if entry.op is not Op.TASK_MOVED or entry.id in seen:
+            continue
+        if entry.state == TaskState.LOST:
+            # Its role ended before its turn came; whoever offers it again decides when.
+            seen.add(entry.id)
+        elif entry.state == TaskState.TYPED:
             seen.add(entry.id)
             if entry.role != "signed":  # in the order of the approvals
                 first[entry.role].append(int(entry.id[1:]))
