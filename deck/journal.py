@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from deck.board import Entry, Op, State, TaskState, apply
+from deck.board import Decision, Entry, Op, State, TaskState, apply
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text
@@ -65,6 +65,10 @@ PRESSING: Final = frozenset(
         Op.ROLE_STOPPED,
         Op.ROLE_PAUSED,
         Op.ROLE_RESUMED,
+        Op.ROLE_REMOVED,
+        # A full disk must not let a role go on spending.
+        Op.BUDGET_EXCEEDED,
+        Op.HANDOFF_ENDED,
     }
 )
 #: Told of each entry once it is durable, with the board as it then is.
@@ -198,7 +202,8 @@ class Journal:
 
 def _is_pressing(entry: Entry) -> bool:
     lost = entry.op is Op.TASK_MOVED and entry.state == TaskState.LOST
-    return lost or entry.op in PRESSING
+    void = entry.op is Op.GATE_DECIDED and entry.state == Decision.VOID
+    return lost or void or entry.op in PRESSING
 
 
 def entries_of(records: Iterator[dict[str, Any]]) -> Iterator[Entry]:
