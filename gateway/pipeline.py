@@ -41,7 +41,7 @@ from gateway.health import Readiness
 from gateway.logs import say, where
 from gateway.metrics import Metrics
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import ForeignTokens, Policy
+from gateway.redaction.policy import ForeignTokens, Policy, ScopeRule
 from gateway.redaction.scopes import Scope, scope_of, session_of
 from gateway.redaction.stand_ins import shapes_of
 from gateway.redaction.vault import Originals, Vault, VaultError
@@ -176,6 +176,8 @@ class Pipeline:
         self._metrics = parts.metrics
         self._audit = parts.audit
         self._holds_keys = parts.settings.holds_keys
+        self._by_session = parts.policy.scope is ScopeRule.SESSION
+        self._shapes = shapes_of(parts.policy.stand_ins())
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request of any path and method."""
@@ -224,7 +226,8 @@ class Pipeline:
         self._check_ready()
         self._check_host(request)
         self._check_provider(route)
-        call.scope = scope_of(self._parts.policy, call.role, session_of(request.headers))
+        session = session_of(request.headers) if self._by_session else ""
+        call.scope = scope_of(self._parts.policy, call.role, session)
         call.owner = self._parts.evidence.owner_of(call.role, call.stamp.run, request.headers)
         call.credential = credential_of(route.provider, request.headers, route.key)
         self._check_client_key(call, route)
@@ -236,7 +239,10 @@ class Pipeline:
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
             scan = await self._scan(call, route, request, headers, body)
-        headers = {name: value for name, value in headers.items() if name not in scan.extra_hits}
+        if scan.extra_hits:
+            headers = {
+                name: value for name, value in headers.items() if name not in scan.extra_hits
+            }
         originals = await self._originals(call)
         call.receipt = await self._intend(call, scan)
         outcome = Outcome(collector=self._parts.evidence.collector())
@@ -309,7 +315,7 @@ class Pipeline:
         call: Call,
         route: routing.Route,
         request: web.Request,
-        headers: Mapping[str, str],
+        headers: dict[str, str],
         body: bytes,
     ) -> ScanResult:
         foreign = unreadable(headers)
@@ -327,7 +333,9 @@ class Pipeline:
                 scope=call.scope.tokens,
                 owner=call.scope.owner,
                 params=dict(route.params),
-                extra={name: value for name, value in headers.items() if name not in foreign},
+                extra={n: v for n, v in headers.items() if n not in foreign}
+                if foreign
+                else headers,
                 vouched=vouched,
             )
             scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
@@ -354,6 +362,8 @@ class Pipeline:
             )
 
     def _check_headers(self, withheld: set[str]) -> None:
+        if not withheld:
+            return
         needed = [name for name in sorted(withheld) if name.startswith(API_HEADERS)]
         if needed:
             raise Refused(
@@ -448,7 +458,7 @@ class Pipeline:
             outcome,
             signed,
             owns=originals.owns,
-            shapes=shapes_of(self._parts.policy.stand_ins()),
+            shapes=self._shapes,
         )
         format_ = wire.get(call.wire)
         headers = self._headers(call, answer.headers)

@@ -128,7 +128,9 @@ class Answer:
         """Return the whole body. Raises UpstreamFailed."""
         pieces: list[bytes] = []
         size = 0
-        while piece := await self.chunk():
+        content = self._response.content
+        # A small answer has come with its headers.
+        while not content.at_eof() and (piece := await self.chunk()):
             size += len(piece)
             if size > MAX_ANSWER:
                 raise UpstreamFailed(
@@ -237,9 +239,12 @@ class Upstream:
         return _broken(wrong)
 
 
-def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    """A large body goes in pieces: one write of it would hold the event loop."""
-    return io.BytesIO(body) if len(body) > ONE_WRITE else body or None
+def _payload(body: bytes) -> aiohttp.BytesPayload | io.BytesIO | None:
+    """A large body goes in pieces: one write of it would hold the event loop. A small one is told
+    to be bytes, so that nobody has to find out."""
+    if len(body) > ONE_WRITE:
+        return io.BytesIO(body)
+    return aiohttp.BytesPayload(body) if body else None
 
 
 def _broken(wrong: BaseException) -> UpstreamFailed:

@@ -12,10 +12,11 @@ Called by `redactor` (to make them), `engine` and `restore` (to recognize them).
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import re
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from gateway.redaction import stand_ins
 
@@ -68,8 +69,7 @@ class Tokenizer:
     """
 
     def __init__(self, key: bytes, scope: str, taken: Mapping[str, str] | None = None) -> None:
-        self._key = key
-        self._scope = _framed(_DOMAIN) + _framed(scope.encode())
+        self._begun, self._ending = _begun(key, scope)
         self._owners: dict[str, str] = dict(taken or {})
         self._known: dict[tuple[str, str], str] = {}
         self._stand_ins: dict[tuple[str, str], str] = {}
@@ -117,10 +117,23 @@ class Tokenizer:
         return True
 
     def _digest(self, kind: str, value: str, purpose: bytes = b"") -> bytes:
-        told = _framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass"))
+        inner, outer = self._begun.copy(), self._ending.copy()
+        inner.update(_framed(kind.encode()) + _framed(value.encode("utf-8", "surrogatepass")))
         if purpose:
-            told += _framed(purpose)
-        return hmac.digest(self._key, self._scope + told, "sha256")
+            inner.update(_framed(purpose))
+        outer.update(inner.digest())
+        return bytes(outer.digest())
+
+
+@lru_cache(maxsize=256)
+def _begun(key: bytes, scope: str) -> tuple[Any, Any]:
+    """Return the two hashes of an HMAC-SHA256 (RFC 2104) behind the key, the first behind the
+    scope too: to copy them takes a fifth of the time that a small HMAC does."""
+    size = hashlib.sha256().block_size
+    block = (hashlib.sha256(key).digest() if len(key) > size else key).ljust(size, b"\0")
+    inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in block)) for pad in (0x36, 0x5C))
+    inner.update(_framed(_DOMAIN) + _framed(scope.encode()))
+    return inner, outer
 
 
 def kind_of(token: str) -> str:

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +80,7 @@ def _answer(scanner: Scanner, head: dict[str, Any], body: bytes) -> tuple[dict[s
         result = scanner.run(ScanJob(body=body, **head))
     except ScanRefused as refused:
         return {"code": refused.code, "sentence": refused.sentence}, b""
-    told = {name: getattr(result, name) for name in _RESULT_FIELDS}
+    told = dict(zip(_RESULT_FIELDS, _told(result), strict=True))
     return told | {"extra_hits": sorted(result.extra_hits)}, result.body
 
 
@@ -88,14 +89,16 @@ _RESULT_FIELDS: Final = tuple(
     for field in fields(ScanResult)
     if field.name not in {"body", "extra_hits", "foreign"}
 )
+_told: Final = attrgetter(*_RESULT_FIELDS)
 
 
 _JOB_HEAD: Final = tuple(field.name for field in fields(ScanJob) if field.name != "body")
+_job_head: Final = attrgetter(*_JOB_HEAD)
 
 
 def job_head(job: ScanJob) -> dict[str, Any]:
     """Everything of a job but its body."""
-    return {name: getattr(job, name) for name in _JOB_HEAD}
+    return dict(zip(_JOB_HEAD, _job_head(job), strict=True))
 
 
 def _die_with_parent(parent: int) -> None:

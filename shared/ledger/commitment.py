@@ -8,17 +8,15 @@ made on first use, never written anywhere else. Called by the gateway and the de
 from __future__ import annotations
 
 import hashlib
-import hmac
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from shared.ledger.errors import LedgerError
 from shared.ledger.storage import Disk, create_secret
 
 KEY_NAME: Final = "commitment.key"
 KEY_BYTES: Final = 32
-#: Up to this size a copy of the data costs less than the steps it saves.
-_AT_ONCE: Final = 1 << 16
 
 
 def load_commitment_key(keys: Path, *, disk: Disk | None = None) -> bytes:
@@ -47,8 +45,18 @@ def commit(key: bytes, data: bytes) -> str:
     """
     if len(key) != KEY_BYTES:
         raise ValueError("the commitment key must be 32 bytes")
-    if len(data) <= _AT_ONCE:
-        return hmac.digest(key, b"\x03" + data, "sha256").hex()
-    mac = hmac.new(key, b"\x03", hashlib.sha256)
-    mac.update(data)
-    return mac.hexdigest()
+    begun, ending = _begun(key)
+    inner, outer = begun.copy(), ending.copy()
+    inner.update(data)
+    outer.update(inner.digest())
+    return str(outer.hexdigest())
+
+
+@lru_cache(maxsize=4)
+def _begun(key: bytes) -> tuple[Any, Any]:
+    """Return the two hashes of an HMAC (RFC 2104) behind the key, the first behind the prefix too:
+    to copy them takes a fifth of the time that a small HMAC does."""
+    block = key.ljust(hashlib.sha256().block_size, b"\0")
+    inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in block)) for pad in (0x36, 0x5C))
+    inner.update(b"\x03")
+    return inner, outer

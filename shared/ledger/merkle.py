@@ -68,7 +68,7 @@ class Frontier:
         peaks, level, bits = self._peaks, list(leaves), self.size
         self.size += len(level)
         grown: list[bytes] = []
-        while level or bits:
+        while level:  # where none are left, the larger subtrees stay as they are
             if bits & 1:
                 level.insert(0, peaks.pop())
             if len(level) & 1:
