@@ -438,6 +438,8 @@ class State:
     #: The team file in force, "" for the built-in team, and its roles in the order they came:
     #: True for one that is gone.
     config: str = ""
+    #: The digest of the settings that the last start put on record; the run before may have.
+    settings: str = ""
     roster: Mapping[str, bool] = field(default_factory=dict)
     #: How the run was handed over; None once it goes on, or when it was not.
     handoff: Handoff | None = None
@@ -502,7 +504,7 @@ def _session_started(state: State, entry: Entry) -> State:
             handoff=None,
             handed_over=handed or state.handed_over,
         )
-    return State(run=entry.run, running=True, gateway=state.gateway)
+    return State(run=entry.run, running=True, gateway=state.gateway, settings=state.settings)
 
 
 def _session_stopped(state: State, entry: Entry) -> State:
@@ -770,7 +772,7 @@ def _budget_rearmed(state: State, entry: Entry) -> State:
 
 
 def _config_set(state: State, entry: Entry) -> State:
-    return replace(state, config=entry.path)
+    return replace(state, config=entry.path, settings=entry.digest or state.settings)
 
 
 def _handoff_ended(state: State, entry: Entry) -> State:
