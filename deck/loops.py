@@ -151,7 +151,7 @@ class Loops:
             desk.events.write("WARN", "judge", id=judged.judges, judge=judged.role, verdict="late")
             return
         task = desk.state.tasks[judged.judges]
-        found = await self.settling.changes(judged, report.at)
+        found = await self.settling.changes(judged, report)
         if found.verdict is ownership.Verdict.VIOLATION:
             await self.settling.gate(
                 task, f"{judged.role}, who judges, changed files: {found}", found

@@ -120,6 +120,13 @@ class Review:
                 "WARN", "ownership", id=task.id, verdict="unknown", reason=str(failure)
             )
 
+    async def look(self, report_id: str) -> None:
+        """Note at once what a later step compares; never raises."""
+        report = self.desk.state.reports[report_id]
+        task = self.desk.state.tasks.get(report.task)
+        if task is not None and (task.judges or report.state is ReportState.HELD):
+            await self.settling.look(task, report)
+
     async def take(self, report_id: str) -> None:
         """Go through the steps with the task of a report, if it has any before it."""
         report = self.desk.state.reports[report_id]
@@ -133,6 +140,8 @@ class Review:
             except Exception as fault:
                 self._interrupted[reviewed] = fault
                 raise
+            finally:
+                self.settling.forget(report)
 
     async def _take(self, task: Task, report: Report) -> None:
         if task.judges:
@@ -155,7 +164,7 @@ class Review:
         if problem := await self.merging.commit(task, self._summary(report)):
             await self.settling.gate(task, f"it could not be committed: {problem}")
             return
-        found = await self.settling.changes(task, report.at)
+        found = await self.settling.changes(task, report)
         self._tell_changes(task, found)
         role = self.settling.role(task.role)
         if found.verdict is Verdict.VIOLATION:
@@ -258,7 +267,7 @@ class Review:
         elif loop is None and held is not None and task.state is TaskState.IN_REVIEW:
             await self._begin_again(task, held)
         elif why := self._doubt(task, cause):
-            found = await self.settling.changes(task, held.at) if held is not None else None
+            found = await self.settling.changes(task, held) if held is not None else None
             await self.settling.gate(task, why, found)
 
     async def _begin_again(self, task: Task, held: Report) -> None:

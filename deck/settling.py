@@ -93,6 +93,8 @@ class Settling:
     #: Set by `deck.work`, which needs the review itself.
     hands: Hands = field(init=False)
     _turns: dict[str, asyncio.Lock] = field(default_factory=dict)
+    #: What the files of others held as a report came, by its id, until it is looked at.
+    _seen: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def turn(self, task_id: str) -> asyncio.Lock:
         """Return the lock of one task's review."""
@@ -125,22 +127,35 @@ class Settling:
         place = (self.merging.place(role) if role is not None else None) or self.desk.directory
         return await asyncio.to_thread(ownership.take, place, list(paths))
 
-    async def changes(self, task: Task, until: int) -> Changes:
-        """Compare the files of others with what they held when a task was delivered; `until` is
-        when it was reported, in microseconds UTC."""
+    async def look(self, task: Task, report: Report) -> None:
+        """Note what the files of others hold as a task is reported; what happens to them later is
+        not its doing."""
+        if owners := self.owners(task.role):
+            self._seen[report.id] = await self.take_owned(task.role, owners)
+
+    def forget(self, report: Report) -> None:
+        """Drop what was noted for a report: it was looked at, or is not to be."""
+        self._seen.pop(report.id, None)
+
+    async def changes(self, task: Task, report: Report) -> Changes:
+        """Compare the files of others as a task was delivered and as it was reported."""
         owners = self.owners(task.role)
         if not owners:
             return Changes(ownership.Verdict.CLEAN, task.role)
         text = await asyncio.to_thread(self.desk.texts.get, task.owned_ref)
         before = ownership.parse(text)
-        now = await self.take_owned(task.role, owners)
+        seen = self._seen.get(report.id, {})
+        # After a crash, or for a file that somebody owns only since then, what it holds now.
+        late = [path for path in owners if path not in seen]
+        now = {**seen, **(await self.take_owned(task.role, late) if late else {})}
         foreign = {
             path: results.Foreign(owners[path], now[path])
             for path in ownership.changed(before, now)
+            if path in owners
         }
         since = before.at if before is not None else task.delivered_at or task.at
         names = {one.owner for one in foreign.values()}
-        said = ownership.verdict(self.desk.state, task, since, until, names)
+        said = ownership.verdict(self.desk.state, task, since, report.at, names)
         return Changes(said, task.role, foreign)
 
     # -- endings --------------------------------------------------------------------------------
@@ -293,7 +308,9 @@ class Settling:
             worker=found.worker if found is not None else task.role,
             foreign=found.foreign if found is not None else {},
         )
-        return await asyncio.to_thread(results.with_file, result)
+        # A person decides about what is there now.
+        now = await self.take_owned(result.worker, result.foreign)
+        return await asyncio.to_thread(results.with_file, results.with_values(result, now))
 
     async def _follow(self, gate: Gate, why: str, durable: Durable) -> None:
         await durable

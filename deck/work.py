@@ -341,6 +341,7 @@ class Work:
         )
 
     async def _close(self, task: Task | None, report_id: str) -> None:
+        await self.review.look(report_id)
         if task is not None:
             await self.snapshots.after(task)
         await self.metering.end(task)

@@ -126,6 +126,10 @@ def work_done(
         Command(Verb.WORK_DONE, task=task, report=_file(report, "report"), done=done, id=task_id)
     )
     print(json.dumps(ack, ensure_ascii=False) if as_json else "reported to orchestrator")
+    if reason := ack.get("reason"):
+        print(f"the report is kept, but not passed on: {reason}", file=sys.stderr)
+    if waiting := ack.get("open_reviews"):
+        print(f"still under review: {', '.join(waiting)}", file=sys.stderr)
 
 
 def ask(command: Command) -> dict[str, Any]:

@@ -499,6 +499,21 @@ async def test_an_owner_that_was_not_at_work_then_is_no_excuse(opened: Opener, o
     assert bench.the_gate().kind is GateKind.OWNERSHIP
 
 
+async def test_what_happens_after_the_report_is_not_the_tasks_doing(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await opened(OWNED)
+    spec = await owned(bench)
+    task = await bench.given("coder")
+
+    async def slowly(_: object) -> None:
+        spec.write_text("the writer went on while the snapshot was taken\n")
+
+    monkeypatch.setattr(bench.quiet, "after", slowly)
+    await bench.report("coder", task)
+    assert bench.task(task).state is TaskState.REPORTED
+
+
 async def test_an_acceptance_is_of_the_files_that_were_shown(opened: Opener) -> None:
     bench = await opened(OWNED)
     spec = await owned(bench)

@@ -14,7 +14,6 @@ import pytest
 from deck_harness import AGENT, DeckRig, agent_role
 
 from deck.events import parse_events
-from deck.protocol import Verb
 from shared.ledger import verify_path
 
 #: Writes the next line of `verdicts` where its task says, and reports as it was told to.
@@ -116,8 +115,9 @@ def test_a_deck_killed_while_a_judge_works_accepts_nothing_by_itself(rig: DeckRi
     assert {t["id"]: t["state"] for t in rig.status()["tasks"]} == {
         "T1": "in-review", "T2": "refused",
     }  # fmt: skip
-    late = rig.send(Verb.WORK_DONE, id="T1", task="accept me")
-    assert late["state"] == "withheld"
+    late = rig.cli("work-done", "--id", "T1", "--task", "accept me")
+    assert (late.returncode, late.stdout) == (0, "reported to orchestrator\n")
+    assert "kept, but not passed on: T1 was in-review already" in late.stderr
     assert rig.cli("reject", gate["id"], "--reason", "do it again").returncode == 0
     rig.wait(lambda: any("was not accepted: G1" in s for s in rig.seen("orchestrator")))
     assert rig.task("T1")["state"] == "refused"
