@@ -46,28 +46,34 @@ class Rules:
 
     def batch(self, records: Sequence[Mapping[str, Any]], types: Set[str]) -> None:
         """Judge the records of a batch, which have these types."""
-        if types <= _PLAIN and not self._every and self._is_plain(records):
-            for record in records:
-                if record["type"] == "request":
-                    self.open.add(record["seq"])
-                else:
-                    self._pair(record)
-            self.ts, self._kind = records[-1]["ts"], records[-1]["type"]
-            return
-        for record in records:
+        done = 0
+        if types <= _PLAIN and not self._every:
+            done = self._take_plain(records)
+        for record in records[done:]:
             self.look(record)
 
-    def _is_plain(self, records: Sequence[Mapping[str, Any]]) -> bool:
-        known = self._policies
-        for record in records:
-            if "policy" in record:
-                policy = record["policy"]
+    def _take_plain(self, records: Sequence[Mapping[str, Any]]) -> int:
+        """Take requests and outcomes up to the first of which more is to be judged; return how
+        many these are."""
+        waiting, agreed = self.open, None
+        for number, record in enumerate(records):
+            policy = record.get("policy")
+            if policy is not None and policy != agreed:
                 digest = policy.get("digest") if type(policy) is dict else None
-                if type(digest) is not str or digest not in known:
-                    return False
+                if type(digest) is not str or digest not in self._policies:
+                    return number
+                agreed = policy
             if "gate" in record:
-                return False
-        return bool(records)
+                return number
+            if record["type"] == "request":
+                waiting.add(record["seq"])
+            else:
+                ref = record.get("ref")
+                if type(ref) is not int or ref not in waiting:
+                    return number
+                waiting.remove(ref)
+            self.ts, self._kind = record["ts"], record["type"]
+        return len(records)
 
     def look(self, record: Mapping[str, Any]) -> None:
         """Judge one record."""

@@ -1,18 +1,21 @@
 """Helper processes that check checkpoint signatures beside a verification.
 
 Checking a signature takes as long as reading twenty records, and Python's Ed25519 holds the
-interpreter lock, so a large verification gives signatures away to other cores. A helper answers
-one thing: were all of them good. If not, or if a helper dies, the verification runs again
-without helpers and names what is wrong, so nothing ever rests on this file. Called by `verify`.
+interpreter lock, so a large verification gives signatures away to other cores; the first helper
+also looks for numbers with a fraction. A helper answers one thing: was all of that good. If not,
+or if a helper dies, the verification runs again without helpers and names what is wrong, so
+nothing ever rests on this file. Called by `verify`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -33,7 +36,7 @@ _PROGRAM: Final = str(Path(__file__).with_name("signature_helper.py"))
 class _Helper:
     """One child process and the frames that wait for room in its pipe."""
 
-    def __init__(self, key: VerifierKey) -> None:
+    def __init__(self, key: VerifierKey, files: Sequence[tuple[Path, int]]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-P", _PROGRAM],
             stdin=subprocess.PIPE,
@@ -43,7 +46,8 @@ class _Helper:
         )
         assert self.process.stdin is not None
         self.fd = self.process.stdin.fileno()
-        os.write(self.fd, key.public)
+        asked = {"files": [(str(path), size) for path, size in files], "key": key.public.hex()}
+        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
         os.set_blocking(self.fd, False)
         self.waiting = b""
 
@@ -67,16 +71,21 @@ class _Helper:
 class SignatureHelpers:
     """Helpers for one key; use as a context manager, it leaves no process behind."""
 
-    def __init__(self, key: VerifierKey) -> None:
-        """Start a helper for each core but one. Raises OSError when none can be started."""
+    def __init__(self, key: VerifierKey, files: Sequence[tuple[Path, int]]) -> None:
+        """Start a helper for each core but one. `files` are the segments and how much of each is
+        to be looked at for fractions. Raises OSError when none can be started."""
         self._helpers: list[_Helper] = []
         self._broken = False
-        for _ in range(min((os.cpu_count() or 1) - 1, MAX_HELPERS) if sys.executable else 0):
-            self._helpers.append(_Helper(key))
+        for number in range(min((os.cpu_count() or 1) - 1, MAX_HELPERS) if sys.executable else 0):
+            self._helpers.append(_Helper(key, () if number else files))
 
     def __enter__(self) -> Self:
         """Return the helpers."""
         return self
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._helpers)
 
     def __exit__(
         self,

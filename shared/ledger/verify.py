@@ -313,8 +313,10 @@ def _inspect(source: Source, sizes: set[int], progress: Progress) -> Inspection:
     total = sum(each.size for each in source.segments)
     if source.key is not None and total >= HELPED_BYTES:
         before = source.findings.copy()
-        with contextlib.suppress(OSError), SignatureHelpers(source.key) as helpers:
-            inspection = Inspection(source, Meter(total, progress), helpers.offer)
+        files = [(each.path, each.size) for each in source.segments]
+        with contextlib.suppress(OSError), SignatureHelpers(source.key, files) as helpers:
+            offer = helpers.offer if len(helpers) else None
+            inspection = Inspection(source, Meter(total, progress), offer)
             inspection.walker.watch(sizes)
             inspection.run()
             if helpers.all_good():

@@ -31,6 +31,7 @@ from shared.ledger.merkle import Frontier, leaf_hash
 from shared.ledger.record import LineRefused, parse
 from shared.ledger.rules import Rules
 from shared.ledger.segment import Position
+from shared.ledger.signature_helper import may_hold_fraction
 from shared.ledger.verdict import Findings, Status
 
 #: Keep the records since the last good checkpoint for a diagnosis, up to this many: a batch has
@@ -73,18 +74,6 @@ class _Waiting:
     signed: Checkpoint
 
 
-#: Once all but these are taken away, a number is nothing, and a fraction a dot or an e behind what
-#: begins a value; u and s tell it from true and false.
-_OTHERS: Final = bytes(set(range(256)) - set(b':,[".eEus'))
-#: What begins a value becomes a colon, what makes a fraction a dot: one pair to look for.
-_AS_ONE: Final = bytes.maketrans(b",[eE", b"::..")
-
-
-def _may_hold_fraction(group: Sequence[bytes]) -> bool:
-    """Tell whether a number in some lines may have a fraction or an exponent; seldom wrongly so."""
-    return b":." in b"".join(group).translate(_AS_ONE, _OTHERS)
-
-
 class Walker:
     """Follows one log from a known position. Feed lines in order, then call `finish`."""
 
@@ -96,7 +85,8 @@ class Walker:
         give_away: Callable[[bytes, bytes], bool] | None = None,
     ) -> None:
         """Start at `position`; `chain` has the keys of the log it names. `give_away` takes (text,
-        signature) by the chain's first key for checking elsewhere, or answers False."""
+        signature) by the chain's first key for checking elsewhere, or answers False; where there
+        is one, numbers with a fraction are looked for elsewhere, too."""
         self.findings = findings
         self.chain = chain
         self.origin = chain.origin
@@ -174,7 +164,7 @@ class Walker:
         batch = follow(group, Position(self._frontier, self.tip, self.rules.ts))
         if batch is None or "key_rotate" in batch.types:
             return False
-        if _may_hold_fraction(group):
+        if self._give_away is None and may_hold_fraction(b"".join(group)):
             return False
         expected = Checkpoint(self.origin, batch.frontier.size, batch.frontier.root())
         try:
