@@ -130,7 +130,7 @@ def _anchors(directory: Path, findings: Findings) -> Iterator[Claim]:
 
 def _receipts(text: str) -> list[Claim]:
     """One receipt, or a file with one per line."""
-    content = text if text.count(";") == 4 else _read(Path(text))
+    content = text if text.count(";") == 4 else _receipt_file(text)
     if is_run_receipt(content):
         return [_run_receipt(content)]
     return [_receipt(line) for line in content.split("\n") if line.strip()]
@@ -139,7 +139,19 @@ def _receipts(text: str) -> list[Claim]:
 def run_receipts(outside: Outside) -> list[str]:
     """Return the run receipts among the receipts. Raises EvidenceRefused."""
     files = [text for text in outside.receipts if text.count(";") != 4]
-    return [content for text in files if is_run_receipt(content := _read(Path(text)))]
+    return [content for text in files if is_run_receipt(content := _receipt_file(text))]
+
+
+def _receipt_file(text: str) -> str:
+    """Return what is in the file of this name. Raises EvidenceRefused."""
+    try:
+        return _read(Path(text))
+    except (EvidenceRefused, ValueError) as error:  # ValueError: no name of a file at all
+        shown = text if text.isprintable() and len(text) <= 200 else f"{len(text)} characters"
+        raise EvidenceRefused(
+            f"{shown} is neither a receipt nor a file that can be read; a receipt looks like "
+            "origin;seq;size;root;signature, as in the header X-Audit-Receipt of an answer."
+        ) from error
 
 
 def _run_receipt(note: str) -> Claim:

@@ -337,9 +337,8 @@ class Log:
         """Judge a record by those that came before it, the last of them at the time `before`."""
         kind, seq, ts, bundle = record["type"], record["seq"], record["ts"], self.here is not None
         policy, ext, ref = part(record, "policy"), part(record, "ext"), record.get("ref")
-        loose = loose and kind == "outcome"
+        loose, ref = loose and kind == "outcome", ref if type(ref) is int else -1
         if loose and not self.partial:
-            ref = ref if type(ref) is int else -1
             absent = 0 <= ref < seq and ref not in (self.here or {ref})
             need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if absent else TAMPERED)
         self.open -= {ref} if loose else set()

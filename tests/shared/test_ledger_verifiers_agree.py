@@ -562,7 +562,9 @@ SIGNED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", SIGNED)
-def test_what_even_the_key_of_the_log_must_not_sign(tmp_path: Path, case: str) -> None:
+def test_what_even_the_key_of_the_log_must_not_sign(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
         write(ledger, 4)
     edit = SIGNED[case]
@@ -583,6 +585,8 @@ def test_what_even_the_key_of_the_log_must_not_sign(tmp_path: Path, case: str) -
     finally:
         test_ledger_attacks.encode = whole
     assert verify(tmp_path / "log").code == 1
+    monkeypatch.setattr("shared.ledger.verify.HELPED_BYTES", 0)
+    assert by_package(tmp_path / "log", Held()).code == 1
 
 
 # -- anything at all -------------------------------------------------------------------------------

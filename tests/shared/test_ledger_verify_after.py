@@ -244,3 +244,18 @@ def test_a_checkpoint_without_that_witness_is_a_wrong_call(tmp_path: Path) -> No
     wrong = line[:-8] + ("A" if line[-8] != "A" else "B") + line[-7:]
     verdict = verify(f"{head}\n{wrong}\n", one.key.vkey())
     assert (verdict.exit_code, found(verdict)) == (1, {"cosignature_bad"})
+
+
+@pytest.mark.parametrize("text", ["rubbish", "a;b", "nul\0", "x" * 5000])
+def test_what_is_no_receipt_and_no_file_is_called_that_in_one_sentence(
+    tmp_path: Path, text: str
+) -> None:
+    with Ledger.open(tmp_path / "log", keys=tmp_path / "keys", origin=ORIGIN):
+        pass
+    verdict = verify_path(tmp_path / "log", outside=Outside(receipts=(text,)))
+    assert (verdict.exit_code, found(verdict)) == (3, {"bad_evidence"})
+    (finding,) = verdict.findings
+    assert "is neither a receipt nor a file that can be read" in finding.sentence
+    assert "looks like origin;seq;size;root;signature" in finding.sentence
+    assert len(finding.sentence) < 400
+    assert finding.sentence.isprintable()
