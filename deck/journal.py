@@ -18,7 +18,7 @@ from typing import Any, Final
 from deck.board import Decision, Entry, Op, State, TaskState, apply
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
-from shared.ledger.texts import keep_text
+from shared.ledger.texts import keep_text, read_text
 from shared.ledger.tiles import TileWriter
 
 #: The ledger's own record types where one fits (contracts/ledger.md section 2.1).
@@ -156,6 +156,14 @@ class Journal:
             return keep_text(self._ledger.directory, text)
         except LedgerError as error:
             raise JournalFailed(f"The deck's ledger cannot be written: {error}") from error
+
+    def kept(self, digest: str) -> bytes:
+        """Return a text that was kept with the ledger, empty when it is not there any more or was
+        changed. Blocks."""
+        try:
+            return read_text(self._ledger.directory, digest)
+        except LedgerError:
+            return b""
 
     def record(self, entry: Entry) -> asyncio.Future[Receipt]:
         """Apply an entry and return a future that resolves when it is durable.

@@ -20,6 +20,7 @@ from deck.callers import Caller
 from deck.config import Config, ConfigError, Role
 from deck.convergence import Plan, converge, objection
 from deck.desk import Desk
+from deck.gate_rules import differences
 from deck.gatekeeper import Durable, Gatekeeper
 from deck.merging import Merging
 from deck.pane.process import PaneError
@@ -72,10 +73,15 @@ class Reloading:
                 new = await asyncio.to_thread(self.read)
                 if why := objection(desk.config, new):
                     raise CannotReload(why)
+                before = config_text(desk.config)
                 plan, failed, going_on = await self._converge(new, caller.name)
         except (ConfigError, CannotReload) as wrong:
             return await self._refuse(caller, str(wrong).rstrip("."))
+        gates = differences(before, config_text(desk.config))
+        for change in gates:
+            desk.events.write("WARN", "gate rules changed", change=change)
         return ok(
+            gates=gates,
             added=plan.added,
             removed=plan.removed,
             respawned=plan.respawned,

@@ -125,6 +125,8 @@ def reload(as_json: Json = False) -> None:
     for what in ("added", "removed", "respawned", "changed"):
         if words := _words(ack, what):
             typer.echo(f"{what}: {words}")
+    for change in ack.get("gates", ()):
+        typer.echo(f"warning: {change}", err=True)
     for row in _rows(ack, "skipped"):
         typer.echo(f"note: {row.get('role')} skipped: {row.get('why')}", err=True)
     for row in _rows(ack, "failed"):

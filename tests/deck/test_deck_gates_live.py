@@ -100,7 +100,10 @@ def test_two_people_sign_and_an_auditor_finds_it_in_the_files(rig: DeckRig, pers
     assert "signed by  alice, bob" in shown
 
     os.kill(rig.pid(), 9)
-    rig.serve()
+    team = rig.dir / ".choragos.toml"
+    team.write_text(team.read_text().replace("[gates]", '[gates]\nexpire = "9h"'))
+    note = "note: changed since the last start: gates expire after 9h0m0s instead of never"
+    assert note in rig.serve().stderr
     assert person("approve", "G1", "--as", "bob").startswith("G1 approved: T1\n")
     rig.wait_task("T1", "reported")
     assert person("reject", "G2", "--as", "bob").startswith("G2 rejected: T2\n")
