@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from deck.agents import adapter_for
+from deck.branches import branch_of, clashes
 from deck.budgets import uncountable
 from deck.checkpoints import Checkpoints, GitError
 from deck.config import Config, ConfigError, GatewayMode, Home, Role, load_config
@@ -33,7 +34,7 @@ from deck.roster import filtered, unenforced
 from deck.routing import bypasses
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
 from deck.wall.wall import Wall
-from deck.worktrees import Origin, Worktrees, branch_of, clashes
+from deck.worktrees import Origin, Worktrees
 from shared.paths import session_id
 from shared.telemetry import SCRAPE_LIMIT_BYTES
 

@@ -163,9 +163,11 @@ class GitRepo:
         index: Path | None = None,
         stdin: bytes = b"",
         environ: Mapping[str, str] | None = None,
+        seconds: float = 0,
     ) -> bytes:
-        """Run git at the top level and return its output. Raises GitError with git's first line."""
-        result = self._start(arguments, index=index, stdin=stdin, environ=environ)
+        """Run git at the top level and return its output; `seconds` is its time limit, if
+        not the usual one. Raises GitError with git's first line."""
+        result = self._start(arguments, index=index, stdin=stdin, environ=environ, seconds=seconds)
         if result.returncode != 0:
             raise GitError(_sentence(arguments[0], result.stderr))
         return result.stdout
@@ -342,13 +344,15 @@ class GitRepo:
         index: Path | None = None,
         stdin: bytes = b"",
         environ: Mapping[str, str] | None = None,
+        seconds: float = 0,
     ) -> subprocess.CompletedProcess[bytes]:
         variables = _environment() | dict(environ or {})
         if index is not None:
             variables["GIT_INDEX_FILE"] = str(index)
         assert self._program is not None
         command = [self._program, *_NO_HOOKS, *_QUIET, *arguments]
-        return self._execute(command, variables, stdin, arguments[0], TIMEOUT_SECONDS)
+        limit = seconds or TIMEOUT_SECONDS
+        return self._execute(command, variables, stdin, arguments[0], limit)
 
     def _execute(
         self,

@@ -26,6 +26,7 @@ from deck.board import (
     Task,
     TaskState,
 )
+from deck.branches import branch_of
 from deck.config import Merge
 from deck.desk import Desk
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
@@ -34,7 +35,7 @@ from deck.mergeable import UNDECIDED, Proposal, ahead, last_commit, propose, wor
 from deck.merges import MergeRefused
 from deck.protocol import one_line
 from deck.snapshots import Snapshots
-from deck.worktrees import WorktreeError, branch_of
+from deck.worktrees import WorktreeError
 
 if TYPE_CHECKING:
     from deck.merging import Merging
@@ -103,7 +104,8 @@ class Landings:
     async def _propose(self, task: Task) -> Proposal | None:
         """Return what a task would bring, None when there is nothing. Raises GitError."""
         commit = await self._commit(task)
-        found = await propose(self.desk, await self.merging.git(), task, commit)
+        git, expected = await self.merging.git(), self.merging.main_branch
+        found = await propose(self.desk, git, task, commit, expected)
         if found is not None and task.id in self._doubted:
             return found.because("an earlier merge of it was interrupted")
         return found

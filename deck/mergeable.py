@@ -2,8 +2,9 @@
 
 Owns the look before a merge. Rules (contracts/deck.md section 1.10): the commit is the one that was
 accepted, and still on its role's branch; another role's file, or work beneath it that was not
-accepted, goes to a person whatever the team file says; the digest commits to the commit and its
-diff, so that an approval outlives a main tree that moves on and nothing else. Git and the board are
+accepted, or a main tree that was switched to another branch, goes to a person whatever the team
+file says; the digest commits to the commit, its diff and the branch it lands on, so that an
+approval outlives a main tree that moves on and nothing else. Git and the board are
 read, nothing is changed. Used by `deck.landing`.
 """
 
@@ -18,9 +19,10 @@ from typing import Final
 
 from deck import merges
 from deck.board import OPEN, Commit, CommitState, MergeState, State, Task, TaskState
+from deck.branches import branch_of, is_ancestor, named
 from deck.desk import Desk
 from deck.merges import Change
-from deck.worktrees import WorktreeError, Worktrees, branch_of, is_ancestor, named
+from deck.worktrees import WorktreeError, Worktrees
 
 #: What a person is shown of a diff; the file beside it has all (contracts/deck.md section 1.6).
 SHOWN_BYTES: Final = 512 << 10
@@ -35,6 +37,8 @@ class Proposal:
     commit: str
     change: Change
     digest: str
+    #: The branch it would land on.
+    target: str
     why: str = ""
 
     def because(self, why: str) -> Proposal:
@@ -42,8 +46,11 @@ class Proposal:
         return replace(self, why="; ".join(part for part in (why.rstrip("."), self.why) if part))
 
 
-async def propose(desk: Desk, git: Worktrees, task: Task, commit: str) -> Proposal | None:
-    """Return what a commit would bring for a task, None when there is nothing. Raises GitError."""
+async def propose(
+    desk: Desk, git: Worktrees, task: Task, commit: str, expected: str = ""
+) -> Proposal | None:
+    """Return what a commit would bring for a task, None when there is nothing. `expected` is the
+    branch that the main tree should be on. Raises GitError."""
     if not await asyncio.to_thread(git.holds, task.role, commit):
         raise WorktreeError(
             f"the branch {branch_of(task.role)} was rewritten after this work was accepted"
@@ -53,12 +60,15 @@ async def propose(desk: Desk, git: Worktrees, task: Task, commit: str) -> Propos
         return None
     whys = [_foreign(desk, git, task, change)]
     whys.append(await asyncio.to_thread(_unaccepted, desk.state, git, task, commit))
-    digest = await asyncio.to_thread(_digest, desk, change)
-    return Proposal(commit, change, digest, "; ".join(why for why in whys if why))
+    target = await asyncio.to_thread(merges.target, git.main)
+    if expected and target != expected:
+        whys.append(f"the main tree is on {target or 'no branch'} now, and was on {expected}")
+    digest = await asyncio.to_thread(_digest, desk, change, target)
+    return Proposal(commit, change, digest, target, "; ".join(why for why in whys if why))
 
 
-def _digest(desk: Desk, change: Change) -> str:
-    parts = (change.base.encode(), change.commit.encode(), change.text)
+def _digest(desk: Desk, change: Change, target: str) -> str:
+    parts = (os.fsencode(target), change.base.encode(), change.commit.encode(), change.text)
     return desk.texts.commit(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
 
 
@@ -145,7 +155,7 @@ def words(task: Task, label: str, found: Proposal, path: Path) -> str:
         rest = f"\n… {whole - SHOWN_BYTES} more bytes in {path}\n".encode()
         text = text[:SHOWN_BYTES] + rest
     head = [
-        f"Merge {task.id} of {task.role} into the main tree: {label}",
+        f"Merge {task.id} of {task.role} into {found.target or 'the main tree'}: {label}",
         f"branch {branch_of(task.role)}, commit {found.commit}",
         *([f"why it waits: {found.why}"] if found.why else []),
     ]

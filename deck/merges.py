@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from deck.branches import is_ancestor, last_lines, named, unmerged
 from deck.gitrepo import USERS_FILES, Difference, GitError, GitRepo
-from deck.worktrees import is_ancestor, last_lines, named, unmerged
 
 #: What a working tree that is in the middle of something has in its git directory.
 _UNDER_WAY: Final = (
@@ -53,6 +53,12 @@ def subject(role: str, task_id: str) -> str:
     return f"{_SUBJECT}{flat} ({task_id})"
 
 
+def target(main: GitRepo) -> str:
+    """Return the branch that a merge would land on, "" when the main tree is on none."""
+    at = main.attempt("symbolic-ref", "-q", "--short", "HEAD").stdout
+    return os.fsdecode(at.removesuffix(b"\n"))
+
+
 def change(main: GitRepo, commit: str) -> Change | None:
     """Return what merging would bring, None when there is nothing. Raises MergeRefused."""
     head = main.head() or ""
@@ -76,7 +82,7 @@ def obstacle(main: GitRepo, commit: str) -> str:
     for name, what in _UNDER_WAY:
         if main.git_path(name).exists():
             return f"the main tree is in the middle of a {what}; finish or abort it first"
-    if main.attempt("symbolic-ref", "-q", "HEAD").returncode != 0:
+    if not target(main):
         return "the main tree is on no branch; switch to the one the work shall land on"
     if dirty := _tracked_changes(main):
         return f"the main tree has changes that are not committed: {named(dirty)}"

@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import Final
 
 from deck.board import Commit, CommitState, Entry, Op, Task, TaskState
+from deck.branches import clashes
 from deck.config import Config, Role
 from deck.desk import Desk
 from deck.gatekeeper import Gatekeeper, Rules
 from deck.gitrepo import HOOK_SECONDS, GitError, Hooks
 from deck.landing import Landings
+from deck.merges import target
 from deck.pane.process import PaneError
 from deck.protocol import one_line
 from deck.roster import filtered
 from deck.sessions import SessionError
 from deck.snapshots import Snapshots
 from deck.wall.wall import Wall
-from deck.worktrees import Worktree, WorktreeError, Worktrees, clashes
+from deck.worktrees import Worktree, WorktreeError, Worktrees
 
 #: How often a delivery looks whether the work before it has been committed.
 LOOK_SECONDS: Final = 0.1
@@ -45,6 +47,8 @@ class Merging:
     #: Behind it run the hooks of walled roles.
     wall: Wall | None = None
     landings: Landings = field(init=False)
+    #: The branch the main tree was on when the session started.
+    main_branch: str = ""
     _git: Worktrees | None = None
     _trees: dict[str, Worktree] = field(default_factory=dict)
     #: One git at a time in each checkout.
@@ -70,6 +74,7 @@ class Merging:
             raise SessionError(clash)
         try:
             git = await self.git()
+            self.main_branch = self.main_branch or await asyncio.to_thread(target, git.main)
             for role in roles:
                 if role.name not in self._trees:
                     await self._make(git, role)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from deck.approvals import progress
 from deck.board import IN_FLIGHT, Gate, Task, TaskState
+from deck.branches import branch_of
 from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
 from deck.gates import KIND_WORDS
@@ -17,7 +18,6 @@ from deck.metering import Metering
 from deck.pane.status import PaneState
 from deck.protocol import one_line
 from deck.seats import Seat
-from deck.worktrees import branch_of
 
 REPORTS_SHOWN: Final = 200
 

@@ -14,26 +14,24 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from deck.branches import HEADS, branch_of, is_ancestor, last_lines, named, unmerged
 from deck.briefs import STATE_DIR, safe_name
 from deck.gitrepo import USERS_FILES, GitError, GitMissing, GitRepo, Hooks, NotARepository
 
 WORKTREES_DIR: Final = "worktrees"
-BRANCHES: Final = "choragos/"
 
-_HEADS: Final = "refs/heads/"
-#: Of what a refused commit said, its end is what tells.
-_LAST_LINES: Final = 6
-_LAST_CHARS: Final = 600
 #: An agent's own git may hold the index for a moment.
 _LOCK_TRIES: Final = 4
 _LOCK_SECONDS: Final = 0.5
-_NAMED: Final = 5
+#: Filters of a large repository may fetch content while it is checked out.
+_CHECKOUT_SECONDS: Final = 600
+#: What git says of an entry while it makes the checkout.
+_BEING_MADE: Final = "initializing"
 
 
 class WorktreeError(GitError):
@@ -129,7 +127,7 @@ class Worktrees:
     def look(self, role: str) -> Origin:
         """Return what `make` would do. Changes nothing. Raises WorktreeError where it would."""
         place, branch = self.place(role), branch_of(role)
-        if _is_live(place):
+        if _is_live(place) and not self._is_half_made(place):
             self._check(place, role)
             return Origin.REUSED
         found = self._branch(branch)
@@ -153,7 +151,7 @@ class Worktrees:
             self._hold(role)
             note = self.freshen(role)
         else:
-            self._add(role, place, branch, origin)
+            note = self._add(role, place, branch, origin)
             self._hold(role)
         repo = self._check(place, role)
         cwd = self.cwd(role)
@@ -203,7 +201,11 @@ class Worktrees:
         """Return the names of all checkouts there are, also of roles the team has no more."""
         place = self.directory / STATE_DIR / WORKTREES_DIR
         try:
-            return sorted(child.name for child in place.iterdir() if (child / ".git").exists())
+            return sorted(
+                child.name
+                for child in place.iterdir()
+                if (child / ".git").exists() and safe_name(child.name) == child.name
+            )
         except OSError:
             return []
 
@@ -214,19 +216,37 @@ class Worktrees:
 
     # -- making ---------------------------------------------------------------------------------
 
-    def _add(self, role: str, place: Path, branch: str, origin: Origin) -> None:
+    def _add(self, role: str, place: Path, branch: str, origin: Origin) -> str:
+        note = self._set_aside(place) if self._is_half_made(place) else ""
         self._forget_deleted(role, place)
         place.parent.mkdir(parents=True, exist_ok=True)
         head = self.main.head() or ""
         if origin is Origin.MADE:
             self.main.run(
-                "worktree", "add", "-q", "--no-track", "-b", branch, "--", str(place), head
-            )
-            return
+                "worktree", "add", "-q", "--no-track", "-b", branch, "--", str(place), head,
+                seconds=_CHECKOUT_SECONDS,
+            )  # fmt: skip
+            return note
         found = self._branch(branch)
         if found and found.head != head and is_ancestor(self.main, found.head, head):
-            self.main.run("update-ref", f"{_HEADS}{branch}", head, found.head)
-        self.main.run("worktree", "add", "-q", "--", str(place), branch)
+            self.main.run("update-ref", f"{HEADS}{branch}", head, found.head)
+        self.main.run("worktree", "add", "-q", "--", str(place), branch, seconds=_CHECKOUT_SECONDS)
+        return note
+
+    def _is_half_made(self, place: Path) -> bool:
+        """Whether git was cut off while it made this checkout: to it every file then looks
+        deleted, and nobody has worked there yet."""
+        return any(
+            _same(_registered(entry), place / ".git") and _lock_reason(entry) == _BEING_MADE
+            for entry in _entries(self.main)
+        )
+
+    def _set_aside(self, place: Path) -> str:
+        if not os.path.lexists(place):
+            return ""
+        aside = place.with_name(f"{place.name}.cut-off-{time.time_ns() // 1_000_000}")
+        place.rename(aside)
+        return f"it was cut off while it was made; what there was of it is in {aside}"
 
     def _forget_deleted(self, role: str, place: Path) -> None:
         """Prune the entry of this one checkout, which somebody deleted; others are not ours."""
@@ -235,18 +255,21 @@ class Worktrees:
         for entry in _entries(self.main):
             if not _same(_registered(entry), place / ".git"):
                 continue
-            if (entry / "locked").exists():
+            reason = _lock_reason(entry)
+            if reason not in (None, _BEING_MADE):
                 raise WorktreeError(
                     f"role {role}: its checkout {place} is gone but locked in git; run `git "
                     f"worktree unlock {place}` if it shall be made again."
                 )
-            self.main.run("worktree", "remove", "--", str(place))
+            # Nothing but the entry is there to be removed.
+            anyway = ("-f", "-f") if reason else ()
+            self.main.run("worktree", "remove", *anyway, "--", str(place))
 
     def _branch(self, branch: str) -> _Branch | None:
         layout = "%(refname)%00%(objectname)%00%(worktreepath)%00"
-        raw = self.main.run("for-each-ref", f"--format={layout}", f"{_HEADS}{branch}")
+        raw = self.main.run("for-each-ref", f"--format={layout}", f"{HEADS}{branch}")
         fields = os.fsdecode(raw).split("\0")
-        if fields[0] != f"{_HEADS}{branch}":
+        if fields[0] != f"{HEADS}{branch}":
             return None
         return _Branch(fields[1], fields[2])
 
@@ -267,8 +290,8 @@ class Worktrees:
                 f"away, or, if the project was copied, run `git worktree repair {place}`."
             )
         at = repo.attempt("symbolic-ref", "-q", "HEAD").stdout.decode("utf-8", "replace").strip()
-        if at != f"{_HEADS}{branch_of(role)}":
-            on = f"on {at.removeprefix(_HEADS)}" if at else "on no branch"
+        if at != f"{HEADS}{branch_of(role)}":
+            on = f"on {at.removeprefix(HEADS)}" if at else "on no branch"
             raise WorktreeError(
                 f"role {role}: its checkout {place} is {on}, not on {branch_of(role)}; finish what "
                 f"is under way there, then run `git -C {place} switch {branch_of(role)}`."
@@ -304,6 +327,11 @@ class Worktrees:
                 f"role {role}: its checkout is in the middle of a merge with conflicts in "
                 f"{named(conflicts)}; resolve them there."
             )
+        if not repo.git_path("index").exists():
+            raise WorktreeError(
+                f"role {role}: its checkout {repo.top} has lost its index, so every file would "
+                f"count as deleted; run `git -C {repo.top} reset` there."
+            )
         before = repo.head() or ""
         repo.stage_everything()
         staged = repo.run("write-tree").strip()
@@ -318,50 +346,6 @@ class Worktrees:
             said = last_lines(done.stdout + b"\n" + done.stderr) or "no reason given"
             raise CommitRefused(f"the commit was refused, the work is uncommitted: {said}")
         return Committed(self._check(repo.top, role).head() or "", is_new=True)
-
-
-def branch_of(role: str) -> str:
-    """Return the name of a role's branch."""
-    return BRANCHES + safe_name(role)
-
-
-def clashes(roles: Iterable[str]) -> str:
-    """Return a sentence when two roles would share a worktree, else ""."""
-    taken: dict[str, str] = {}
-    for role in roles:
-        # Some file systems do not tell upper from lower case.
-        other = taken.setdefault(safe_name(role).casefold(), role)
-        if other != role:
-            return (
-                f"roles {other!r} and {role!r} would share the worktree {safe_name(role)}; give "
-                "one of them another name."
-            )
-    return ""
-
-
-def is_ancestor(repo: GitRepo, commit: str, of: str) -> bool:
-    """Tell whether all of `commit` is in `of`."""
-    return repo.attempt("merge-base", "--is-ancestor", commit, of).returncode == 0
-
-
-def unmerged(repo: GitRepo) -> list[str]:
-    """Return the paths in conflict in a working tree. Raises GitError."""
-    rows = repo.run("ls-files", "-u", "-z").split(b"\0")
-    return list(dict.fromkeys(os.fsdecode(row.partition(b"\t")[2]) for row in rows if row))
-
-
-def named(paths: Iterable[str]) -> str:
-    """Return paths in one line, the first few of them, none able to break that line."""
-    every = list(paths)
-    shown = ", ".join(path if path.isprintable() else ascii(path) for path in every[:_NAMED])
-    return f"{shown} and {len(every) - _NAMED} more" if len(every) > _NAMED else shown
-
-
-def last_lines(said: bytes) -> str:
-    """Return the end of what a program said, in one line."""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines()]
-    text = " | ".join([line for line in lines if line][-_LAST_LINES:])
-    return "".join(c if c.isprintable() else " " for c in text)[-_LAST_CHARS:]
 
 
 def _is_live(place: Path) -> bool:
@@ -386,6 +370,14 @@ def _entries(repo: GitRepo) -> list[Path]:
         return [entry for entry in (repo.common / "worktrees").iterdir() if entry.is_dir()]
     except OSError:
         return []
+
+
+def _lock_reason(entry: Path) -> str | None:
+    """Return why git locks an entry, None when it does not."""
+    try:
+        return (entry / "locked").read_text("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return None
 
 
 def _registered(entry: Path) -> Path:

@@ -46,9 +46,10 @@ def register(app: typer.Typer) -> None:
 
 def worktrees(as_json: Json = False) -> None:
     """Show the worktree of each role that has one, and how its branch stands."""
+    from deck.branches import clashes
     from deck.config import ConfigError, load_config
     from deck.gitrepo import GitError
-    from deck.worktrees import Worktrees, clashes
+    from deck.worktrees import Worktrees
 
     try:
         roles = [role.name for role in load_config(None, here()).roles if role.worktree]
@@ -75,9 +76,10 @@ def _rows(trees: Worktrees, roles: list[str]) -> Iterator[_Row]:
 
 
 def _row(trees: Worktrees, role: str, note: str) -> _Row:
+    from deck.branches import branch_of
     from deck.gitrepo import GitError
     from deck.merges import last_merge
-    from deck.worktrees import Origin, branch_of
+    from deck.worktrees import Origin
 
     branch, path = branch_of(role), str(trees.place(role))
     try:

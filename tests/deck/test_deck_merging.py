@@ -345,6 +345,23 @@ async def test_a_main_tree_that_changes_the_diff_voids_the_approval_and_asks_aga
     assert yard.state(task) is MergeState.MERGED
 
 
+async def test_a_main_tree_on_another_branch_is_asked_about_and_voids_an_approval(
+    opened: Opener,
+) -> None:
+    yard = await opened()
+    git(yard.top, "switch", "-qc", "release")
+    task = await yard.do(a="a")
+    gate = yard.gate()
+    assert gate.why == "the main tree is on release now, and was on main"
+    assert "Merge T1 of coder into release" in yard.bench.shown(gate)
+    git(yard.top, "switch", "-q", "main")
+    assert "was changed since the gate opened" in await yard.bench.decide(gate)
+    assert "into main" in yard.bench.shown(yard.gate())
+    await yard.bench.decide(yard.gate())
+    assert yard.state(task) is MergeState.MERGED
+    assert git(yard.top, "log", "-1", "--format=%s", "release") == "first\n"
+
+
 # -- what goes to a person whatever the mode ----------------------------------------------------
 
 

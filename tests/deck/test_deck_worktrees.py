@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deck.branches import branch_of, clashes, last_lines
 from deck.gitrepo import GitError, Hooks
-from deck.worktrees import (
-    CommitRefused,
-    Origin,
-    WorktreeError,
-    Worktrees,
-    branch_of,
-    clashes,
-    last_lines,
-)
+from deck.worktrees import CommitRefused, Origin, WorktreeError, Worktrees
 
 ODD_NAMES = ["with space", "tab\there", 'quo"te', "new\nline", "ünï-😀", "-dash", ":(top)x", "a*b"]
 
@@ -229,6 +224,41 @@ def test_a_deleted_checkout_whose_branch_is_merged_begins_at_the_present_commit(
     made.top.mkdir()
     head = advance(top)
     assert trees.make("coder").head == head
+
+
+def test_a_checkout_cut_off_while_it_was_made_is_set_aside_and_made_whole(top: Path) -> None:
+    (top / ".gitattributes").write_text("slow.txt filter=slow\n")
+    advance(top, "slow.txt")
+    git(top, "config", "filter.slow.smudge", "sleep 60")
+    trees = Worktrees(top)
+    place = trees.place("coder")
+    command = ["git", "worktree", "add", "-q", "-b", "choragos/coder", str(place)]
+    making = subprocess.Popen(command, cwd=top, start_new_session=True)
+    while not (place / "sub" / "inner.txt").exists() and not (place / "kept.txt").exists():
+        time.sleep(0.01)
+    os.killpg(making.pid, signal.SIGKILL)
+    making.wait()
+    assert "D  kept.txt" in git(place, "status", "--porcelain")
+    git(top, "config", "--unset", "filter.slow.smudge")
+    made = trees.make("coder")
+    assert made.origin is Origin.REMADE
+    assert git(place, "status", "--porcelain") == ""
+    (aside,) = place.parent.glob("coder.cut-off-*")
+    assert str(aside) in made.note
+    assert (aside / "kept.txt").exists()
+    assert trees.kept() == ["coder"]
+    trees.close()
+
+
+def test_a_checkout_without_an_index_is_not_committed_as_all_deleted(
+    top: Path, trees: Worktrees
+) -> None:
+    made = trees.make("coder")
+    (top / ".git" / "worktrees" / "coder" / "index").unlink()
+    with pytest.raises(WorktreeError, match="has lost its index"):
+        trees.commit("coder", "choragos: T1 x", hooks())
+    git(made.top, "reset", "-q")
+    assert not trees.commit("coder", "choragos: T1 x", hooks()).is_new
 
 
 def test_submodules_pointers_and_odd_names_come_along(top: Path, tmp_path: Path) -> None:
