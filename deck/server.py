@@ -29,8 +29,9 @@ BACKLOG: Final = 512
 #: Callers that have not sent a whole command yet. Past it the oldest of them is sent away, so that
 #: nobody can take all descriptors, or 1 MiB of memory for each, by saying nothing.
 MAX_UNHEARD: Final = 128
-#: After the ack, a pause this long means that the peer has sent all it had.
-REST_SECONDS: Final = 0.02
+#: After the ack, a pause this long means that the peer has sent all it had: longer than a busy
+#: machine keeps a peer from its core.
+REST_SECONDS: Final = 0.3
 #: struct ucred: pid, uid, gid.
 _UCRED: Final = struct.Struct("3i")
 
