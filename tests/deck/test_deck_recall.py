@@ -445,27 +445,36 @@ def test_the_session_of_another_deck_is_taken_over(rig: DeckRig) -> None:
     assert kept == document
 
 
-@pytest.mark.parametrize(("answer", "tasks"), [("y", 1), ("", 0)])
-def test_at_a_terminal_a_person_is_asked_whether_to_go_on(
-    rig: DeckRig, answer: str, tasks: int
-) -> None:
-    rig.team(agent_role("orchestrator"), agent_role("coder"))
-    rig.serve()
-    rig.delegate("coder", "one")
-    rig.cli("kill")
+def at_a_terminal(rig: DeckRig) -> tuple[subprocess.Popen[bytes], int]:
+    """A deck in the foreground of a terminal, as far as its question."""
     leader, follower = pty.openpty()
     deck = subprocess.Popen(
         [sys.executable, "-m", "deck.cli", "serve", "--no-sphragis", "--headless"],
         cwd=rig.dir, env=rig.env, stdin=follower, stdout=subprocess.DEVNULL, stderr=follower,
     )  # fmt: skip
+    os.close(follower)
     shown = b""
     while b"[y/N]" not in shown:
         shown += os.read(leader, 1024)
     assert b"unfinished task(s) (T1); go on with it?" in shown
-    os.write(leader, f"{answer}\n".encode())
-    rig.wait(lambda: rig.status()["phase"] == "running")
-    assert len(rig.status()["tasks"]) == tasks
+    return deck, leader
+
+
+def test_at_a_terminal_a_person_is_asked_whether_to_go_on(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    rig.delegate("coder", "one")
+    rig.cli("kill")
+    # Ended at the question, everything is as it was.
+    deck, leader = at_a_terminal(rig)
     deck.terminate()
     assert deck.wait(20) == 0
     os.close(leader)
-    os.close(follower)
+    for answer, tasks in (("y", 1), ("", 0)):
+        deck, leader = at_a_terminal(rig)
+        os.write(leader, f"{answer}\n".encode())
+        rig.wait(lambda: rig.status()["phase"] == "running")
+        assert len(rig.status()["tasks"]) == tasks
+        deck.terminate()
+        assert deck.wait(20) == 0
+        os.close(leader)
