@@ -131,7 +131,7 @@ def study(block: bytes) -> tuple[Any, ...]:
         if link != (first[0] + n, leaf.hex()):
             records = records[:n]  # this one or the one before it was changed
             break
-    waiting, judged, before, times = set[int](), None, 0, list[int]()
+    waiting, judged, before, times = set[int](), None, -SECOND, list[int]()
     for record in records:
         kind, ts, policy, ref = record["type"], record["ts"], record.get("policy"), None
         loose = False
@@ -326,7 +326,7 @@ class Log:
                 need(signed, "checkpoint_signature", end - 1)
                 need(note.startswith(text), "record_changed", end - 1)
         for record, before, loose in kept:
-            self.look(record, before or self.ts, loose)
+            self.look(record, self.ts if before < 0 else before, loose)
         self.open |= waiting
         self.log_id = self.log_id if start else b"".join(leaves[:1])
         self.ts, self.tip = [self.ts, *times][-1], leaves[-1].hex() if leaves else self.tip
@@ -350,11 +350,11 @@ class Log:
         if kind in ("policy_set", "config_set"):
             digest = (ext if kind == "config_set" else policy).get("digest")
             self.policies |= {str(digest)} if kind == "policy_set" else set()
-            self.texts.setdefault(str(digest), seq)
+            self.texts |= {digest: seq} if type(digest) is str and digest not in self.texts else {}
         elif policy.get("digest") and (bundle or policy.get("decision")):
             known = self.partial or str(policy["digest"]) in self.policies
             need(known, "policy_unknown", seq, INCOMPLETE if bundle else TAMPERED)
-        elif kind == "heartbeat":
+        if kind == "heartbeat":
             self.every = ext["every_us"] if type(ext.get("every_us")) is int else 0
         elif kind == "recover" and type(ext.get("lost_from")) is type(ext.get("committed")) is int:
             need(False, "loss_accepted", seq, OK)
@@ -496,10 +496,8 @@ def claims_of(folder: Path, args: Any) -> Iterator[Claim]:
             continue
         time = re.search(r"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", str(done[1].stdout))
         need(time and not done[0].returncode, "stamp_bad", given)
-        moment = datetime.strptime(
-            " ".join([*time.groups(), "+0000"]) if time else "", "%b %d %H:%M:%S %Y %z"
-        )
-        when = int(moment.timestamp()) * SECOND
+        shown = " ".join([*(time.groups() if time else ()), "+0000"])
+        when = int(datetime.strptime(shown, "%b %d %H:%M:%S %Y %z").timestamp()) * SECOND
         yield ("prior_mismatch", note := text_of(near), *checkpoint_in(note), when)
     for path in [*folder.glob("HEAD"), *sorted(folder.glob("anchors/*.checkpoint"))]:
         AT[:] = f"{'head' if path.name == 'HEAD' else 'prior'}_mismatch", path.name, TAMPERED
@@ -518,10 +516,8 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
     claims = list(claims_of(folder, args))
     need((folder / "HEAD").exists(), "head_missing", None, INCOMPLETE)
     need(FastKey is not None, "signatures_not_checked", None, OK)
-    files, AT[:] = (
-        sorted(folder.glob(f"segments/{'[0-9]' * 20}.jsonl")),
-        ("empty", None, INCOMPLETE),
-    )
+    files = sorted(folder.glob(f"segments/{'[0-9]' * 20}.jsonl"))
+    AT[:] = "empty", None, INCOMPLETE
     with files[0].open("rb") as file:
         lines = file.read(1 << 20).split(b"\n")
     record, AT[:] = [*records_of(lines[:1]), {}][0], ("log_json_changed", None, TAMPERED)
@@ -550,7 +546,8 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
             log.segment(path, path == files[-1], partial(pool.imap, chunksize=16) if pool else map)
     log.chain = log.reached(log.chain + log.keys)
     log.seen[log.size] = (root_of(log.peaks), log.ts, FOREVER)
-    log.conclude(claims, {path.name: path.read_bytes() for path in folder.glob("texts/*")})
+    texts = [path for path in folder.glob("texts/*") if path.name in log.texts]
+    log.conclude(claims, {path.name: path.read_bytes() for path in texts})
     if begun[0]:
         need(begun not in log.pruned, "pruned", begun[0], OK)
         need(begun in log.pruned, "segment_missing", 0, INCOMPLETE)
@@ -641,12 +638,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         need(len(given) + len(vkeys_in(args.witness, 4)) == len(args.vkey + args.witness))
         names = ("log.json", "segments", "HEAD", "LOCK")
-        need(path.is_file() or any((path / name).exists() for name in names))
-        whole = (
-            verify_bundle(path, given) if path.is_file() else verify_directory(path, args, given)
-        )
-        logs.extend(whole)
-    except Exception:  # whatever is odd about it: it is not what was written
+        bundle = path.is_file()
+        need(bundle or any((path / name).exists() for name in names))
+        logs.extend(verify_bundle(path, given) if bundle else verify_directory(path, args, given))
+    except Exception as error:  # whatever is odd about it: it is not what was written
+        if isinstance(error, OSError) and path.is_dir():
+            AT[:] = "wrongly_called", str(error), USAGE
         FOUND[AT[0], AT[1]] = AT[2]
     status = next(each for each in STATUS if each in [*FOUND.values(), OK])
     found = [{"code": code, "seq": place, "means": means} for (code, place), means in FOUND.items()]
