@@ -139,7 +139,17 @@ def worker_brief(role: Role, owners: Owners | None = None) -> str:
         "the command at the end of the task file:\n\n"
         '    choragos work-done --id <task id> --task "<one line: what you did>"\n\n'
         "Never report a task that is not yours, and report each task once.",
+        _CHECKOUT.format(branch=f"choragos/{safe_name(role.name)}") if role.worktree else "",
     )
+
+
+#: After the contract's sections: what keeps a role's branch usable.
+_CHECKOUT: Final = (
+    "## Your checkout\n"
+    "You work in a git checkout of your own, on the branch {branch}. Change only files below the\n"
+    "directory you were started in, and stay on that branch: do not switch, rebase or reset it.\n"
+    "You need not commit: each report is committed for you, and merged once it is accepted."
+)
 
 
 def task_file(role: Role, assignment: Assignment, owners: Owners | None = None) -> str:

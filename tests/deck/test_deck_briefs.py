@@ -39,6 +39,12 @@ def test_a_team_without_owned_files_reads_nothing_about_them() -> None:
     assert "ownership" not in briefs.worker_brief(Role("coder"), {})
 
 
+def test_a_role_with_a_checkout_is_told_what_keeps_its_branch_usable() -> None:
+    brief = briefs.worker_brief(Role("ux review", worktree=True))
+    assert headings(brief) == ["## Protocol", "## Your checkout"]
+    assert "on the branch choragos/ux-review." in brief
+
+
 def test_the_whole_context_has_the_contracts_order() -> None:
     standing = briefs.Standing(
         owners=OWNERS, propose=True, recap="## Recap\nx", handoff=True, memory=True

@@ -83,11 +83,6 @@ def test_a_file_that_does_not_load_is_a_failure_and_its_warnings_are_warnings() 
     assert only(warned, Level.WARN).message == "x.toml: unknown key y; remove it"
 
 
-def test_what_is_accepted_but_not_enforced_is_said() -> None:
-    facts = replace(WELL, config=team(Role(name="coder", command="sh", fresh=True)))
-    assert "fresh" in only(facts, Level.WARN).message
-
-
 @pytest.mark.parametrize(
     ("roles", "says"),
     [

@@ -11,11 +11,22 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from review_bench import Bench, Branches
 
 from deck import merges
 from deck.agents import adapter_for
-from deck.board import Commit, CommitState, Decision, Gate, GateKind, MergeState, TaskState
+from deck.board import (
+    Commit,
+    CommitState,
+    Decision,
+    Gate,
+    GateKind,
+    Landing,
+    MergeState,
+    TaskState,
+)
 from deck.config import Config, Home, Merge, Role, SphragisConfig
 from deck.gateway import Gateway
 from deck.mergeable import ahead, beneath
@@ -482,6 +493,26 @@ def test_what_lies_beneath_a_commit_is_the_work_of_others_before_it() -> None:
     going = _state(*state.commits, **{name: t.state for name, t in state.tasks.items()})
     going.tasks["T1"] = replace(going.tasks["T1"], state=TaskState.QUEUED)
     assert ahead(going, going.tasks["T4"]) == "waits for T1, which is queued"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from(list(CommitState)), st.integers(0, 9)),
+        max_size=12,
+    )
+)
+def test_accepted_work_never_waits_in_a_circle(rows: list[tuple[int, CommitState, int]]) -> None:
+    commits = tuple(
+        Commit(f"T{task}", "coder", state, "" if state is CommitState.FAILED else f"c{head}")
+        for task, state, head in rows
+    )
+    names = {one.task for one in commits}
+    state = _state(*commits, **dict.fromkeys(names, TaskState.REPORTED))
+    waiting = {name: Landing(name, "coder", MergeState.WAITING) for name in names}
+    while waiting:
+        free = [n for n in waiting if not ahead(replace(state, landings=waiting), state.tasks[n])]
+        assert free
+        del waiting[free[0]]
 
 
 # -- crashes ------------------------------------------------------------------------------------
