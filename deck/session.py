@@ -1,67 +1,44 @@
 """The session: one team, one directory, one journal. The deck's core; it knows no face.
 
-Owns the life of a run: start, recovery after a crash, what happens each second, stop; and which
-part answers which verb. Invariants: a directory has one deck; a crashed run goes on with the same
-board and never with more rights than before; whatever was started here is ended here. Run by
-`deck.host`; faces read `status()`.
+Owns the life of a run, the order of its start and of its end, and which part answers which verb.
+Invariants: a directory has one deck; a crashed run goes on with the same board and never with more
+rights than before; whatever was started here is ended here. The steps of a start are
+`deck.starting`, what goes on meanwhile is `deck.caretaking`. Run by `deck.host`; faces read
+`status()`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from deck import callers, processes, showing, view
-from deck.board import Entry, GateKind, Op, ReportState, State, Task, TaskState
-from deck.briefing import Briefing
-from deck.budgets import Budgets
+from deck.board import Entry, Op
 from deck.callers import Caller, Peer
-from deck.config import Config, TimeoutAction, load_config
+from deck.caretaking import Caretaker
+from deck.config import Config, load_config
 from deck.desk import Desk, deck_pid
-from deck.durations import format_duration
-from deck.gatekeeper import Gatekeeper
-from deck.handoffs import Handoffs
 from deck.journal import JournalFailed
-from deck.merging import Merging
-from deck.metering import Metering
 from deck.neighbors import record_neighbors
 from deck.notes import noted
-from deck.operating import Operating
 from deck.pane.process import adopt_orphans
-from deck.pane.status import PaneState, Status
-from deck.proposals import Proposals
+from deck.parts import Parts
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
-from deck.recall import Ask, Recall
-from deck.recorded import config_text
-from deck.reloading import Reloading
-from deck.review import Review
+from deck.recall import Ask
 from deck.roster import find_program
 from deck.routing import refuse_unrouted
-from deck.screens import Screens
-from deck.seats import Seat
 from deck.server import ControlServer
-from deck.session_file import SessionFile
-from deck.sessions import SessionError, SessionPaths, claim, write_sidecar
-from deck.settling import RESULT_GATES
-from deck.snapshots import Snapshots
-from deck.stamping import Stamping
-from deck.supervision import overdue
+from deck.sessions import SessionPaths, claim, write_sidecar
+from deck.starting import Starting
 from deck.team import Team
-from deck.usage import Baseline
 from deck.wall.wall import Wall
-from deck.work import Work
-from shared import __version__
 
-TICK_SECONDS: Final = 1.0
-USAGE_SECONDS: Final = 30.0
 #: Shared by all panes at the end (contracts/deck.md section 1.6).
 STOP_GRACE_SECONDS: Final = 5.0
-CARE_EVERY_TICKS: Final = 5
 
 _STARTS_WORK: Final = frozenset(
     {
@@ -107,21 +84,19 @@ class Session:
         self._stopped = asyncio.Event()
         self._server = ControlServer(options.paths.socket, self.dispatch)
         self._lock = -1
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._wall: Wall | None = None
-        self._gateway_was_up: bool | None = None
+        self._starting: Starting | None = None
+        self._caretaker: Caretaker | None = None
         #: Who asked for the end; empty for a signal or a failure.
         self._stopped_by = ""
-        #: Whether this run is on record, so that its end belongs there, too.
-        self._on_record = False
-        self._ticks = 0
 
     @property
     def _desk(self) -> Desk:
         return self._open_parts.desk
 
     @property
-    def _open_parts(self) -> _Parts:
+    def _open_parts(self) -> Parts:
         assert self._parts is not None, "the session has not been started"
         return self._parts
 
@@ -139,31 +114,37 @@ class Session:
         self._lock = claim(options.paths)
         adopt_orphans()
         desk = await asyncio.to_thread(Desk.open, self._config, options.paths, options.environ)
-        self._parts = _Parts.of(desk, self._end_for, self._read_config)
-        resumed = await self._begin_run()
-        self._make_team()
+        self._parts = parts = Parts.of(desk, self._end_for, self._read_config)
+        self._starting = starting = Starting(
+            parts, options.gateway_flag, options.resume, options.mode, options.ask
+        )
+        resumed = await starting.begin()
+        self._caretaker = caretaker = self._make_team(parts)
         await self._server.start()
         write_sidecar(options.paths)
-        self._log_start(resumed)
-        await self._start_gateway(resumed)
-        await self._open_parts.snapshots.start()
-        await self._open_parts.merging.prepare(self._config)
-        await self._enclose()
-        await self._open_parts.stamping.start()
-        await self._open_parts.briefing.brief_team(resumed=resumed)
-        await self._open_parts.work.reopen_gates()
+        starting.log(resumed)
+        caretaker.gateway_was_up = await starting.start_gateway(resumed)
+        await parts.snapshots.start()
+        await parts.merging.prepare(desk.config)
+        await self._enclose(caretaker.wall)
+        await parts.stamping.start()
+        await parts.briefing.brief_team(resumed=resumed)
+        await parts.work.reopen_gates()
         for seat in desk.seats.values():
             await seat.start()
-        self._restore_queues()
-        await self._open_parts.review.resume()
-        await self._open_parts.merging.resume()
-        await self._open_parts.budgets.resume()
-        self._open_parts.session_file.start()
-        desk.job(self._open_parts.screens.keep_for_ever())
+        starting.restore_queues()
+        await parts.review.resume()
+        await parts.merging.resume()
+        await parts.budgets.resume()
+        parts.session_file.start()
         self.phase = "running"
-        desk.job(self._tick_for_ever())
-        desk.job(self._usage_for_ever())
-        desk.job(record_neighbors(desk))
+        for work in (
+            parts.screens.keep_for_ever(),
+            caretaker.tick_for_ever(),
+            caretaker.count_for_ever(),
+            record_neighbors(desk),
+        ):
+            desk.job(work)
         desk.events.write("INFO", "server ready", socket=str(options.paths.socket))
 
     async def run(self) -> None:
@@ -212,9 +193,10 @@ class Session:
                 os.close(self._lock)
                 self._lock = -1
 
-    async def _end_run(self, parts: _Parts) -> None:
+    async def _end_run(self, parts: Parts) -> None:
         """Each part is ended whatever happens to the ones before it."""
-        desk = parts.desk
+        desk, caretaker = parts.desk, self._caretaker
+        was_up = caretaker is not None and caretaker.gateway_was_up
         desk.events.write("INFO", "deck stopping")
         for seat in desk.seats.values():
             seat.stopping = True
@@ -223,14 +205,14 @@ class Session:
             # Last in, first out.
             ends.callback(parts.merging.close)
             ends.push_async_callback(self._end_gateway, desk)
-            if self._gateway_was_up and desk.gateway.child is None:
+            if was_up and desk.gateway.child is None:
                 ends.push_async_callback(parts.stamping.leave)
             ends.push_async_callback(self._end_seats, desk)
-            if self._gateway_was_up:
+            if was_up:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
         await asyncio.to_thread(processes.reap_inherited, ())
-        if self._on_record:
+        if self._starting is not None and self._starting.on_record:
             desk.note(
                 Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run, sender=self._stopped_by)
             )
@@ -248,158 +230,30 @@ class Session:
         if was_ours:
             desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
 
-    async def _begin_run(self) -> bool:
-        """Begin a new run or go on with the last one; True when it goes on.
-
-        A run that did not end is always gone on with: its orphans are ended first, then what was
-        in a pane's hands is lost, in plain sight.
-        """
-        desk, before = self._desk, self._desk.state
-        recall = Recall(desk, self._open_parts.screens)
-        goes_on = await recall.decide(wanted=self._options.resume, ask=self._options.ask)
-        resumed = bool(before.run) and goes_on
-        if before.running:
-            await self._end_orphans(before)
-        desk.gateway.adopt(before.gateway)
-        self._on_record = True
-        await desk.record(
-            Entry(
-                Op.SESSION_STARTED,
-                desk.now(),
-                run=before.run if resumed else f"{int(time.time())}-{deck_pid()}",
-                state="resumed" if resumed else "fresh",
-                pid=deck_pid(),
-            )
-        )
-        await self._record_setup()
-        await recall.settle(before, goes_on=goes_on)
-        return goes_on
-
-    async def _record_setup(self) -> None:
-        """Put on record the settings in force, by the digest of their text, and what the command
-        line changed about enforcement."""
-        desk = self._desk
-        digest = await asyncio.to_thread(desk.journal.keep, config_text(self._config))
-        await desk.record(
-            Entry(
-                Op.CONFIG_SET,
-                desk.now(),
-                path=str(self._config.path or ""),
-                ref=desk.texts.commit(self._config.source),
-                digest=digest,
-            )
-        )
-        if self._options.gateway_flag is not None:
-            state = "on" if self._options.gateway_flag else "off"
-            await self._record_enforcement(state, "the command line says so", "operator")
-
-    async def _record_enforcement(self, state: str, why: str, sender: str = "") -> None:
-        desk = self._desk
-        await desk.record(
-            Entry(Op.ENFORCEMENT_CHANGED, desk.now(), sender=sender, state=state, reason=why)
-        )
-
-    async def _end_orphans(self, before: State) -> None:
-        ended = await asyncio.to_thread(
-            processes.end_leftovers, self._options.paths.id, list(before.children.values())
-        )
-        if ended:
-            pids = ",".join(map(str, ended))
-            self._desk.events.write("WARN", "orphans ended", pids=pids)
-
-    async def _enclose(self) -> None:
-        """Keep what the team file promises about ways past the gateway, or refuse to start."""
-        desk = self._desk
-        refuse_unrouted(self._config, desk.environ, enforced=desk.gateway.enforced)
-        assert self._wall is not None
-        await self._wall.start()
-        for role in self._wall.roles:
-            desk.events.write("INFO", "wall proved", role=role.name)
-
-    def _make_team(self) -> None:
-        desk, parts = self._desk, self._open_parts
-        self._wall = parts.merging.wall = Wall(
-            desk.config,
-            desk.paths,
-            desk.environ,
-            desk.gateway,
-            self.dispatch,
-            place=parts.merging.place,
-        )
-        team = Team(
+    def _make_team(self, parts: Parts) -> Caretaker:
+        desk = parts.desk
+        place = parts.merging.place
+        wall = Wall(desk.config, desk.paths, desk.environ, desk.gateway, self.dispatch, place=place)
+        self._wall = parts.merging.wall = wall
+        caretaker = Caretaker(parts, self._server, wall, self.request_stop)
+        parts.reloading.team = team = Team(
             desk=desk,
-            wall=self._wall,
+            wall=wall,
             merging=parts.merging,
             stamping=parts.stamping,
-            before_delivery=self._before_delivery,
-            on_status=self._pane_status,
+            before_delivery=caretaker.before_delivery,
+            on_status=caretaker.pane_status,
         )
         team.fill()
-        parts.reloading.team = team
+        return caretaker
 
-    def _log_start(self, resumed: bool) -> None:
+    async def _enclose(self, wall: Wall) -> None:
+        """Keep what the team file promises about ways past the gateway, or refuse to start."""
         desk = self._desk
-        desk.events.write(
-            "INFO",
-            "deck starting",
-            roles=len(desk.seats),
-            sphragis=desk.gateway.enforced,
-            dir=desk.paths.directory,
-            pid=deck_pid(),
-            version=__version__,
-            mode=self._options.mode,
-            os=os.uname().sysname.lower(),
-        )
-        for warning in self._config.warnings:
-            desk.events.write("WARN", "config", warning=warning)
-        if resumed:
-            lost = sum(task.state is TaskState.LOST for task in desk.state.tasks.values())
-            desk.events.write("INFO", "session resumed", lost=lost)
-
-    async def _start_gateway(self, resumed: bool) -> None:
-        """Attach to the gateway or start it, and begin to count its tokens.
-
-        What an attached gateway had counted before is not ours; one that comes up later, or that
-        we started, counts for us from its zero.
-        """
-        desk = self._desk
-        if desk.gateway.enforced:
-            readiness = await desk.gateway.ensure(
-                lambda child: desk.note(
-                    Entry(Op.GATEWAY_STARTED, desk.now(), pid=child.pid, born=child.born)
-                )
-            )
-            self._gateway_was_up = readiness.ready
-            if not desk.gateway.enforced:
-                desk.events.write("WARN", "sphragis auto-off", reason=readiness.reason)
-                await self._record_enforcement("off", one_line(readiness.reason))
-            elif readiness.ready:
-                desk.events.write("INFO", "gateway ready", addr=desk.gateway.url)
-            else:
-                desk.events.write("ERROR", "gateway start failed", reason=readiness.reason)
-        attached = self._gateway_was_up and (desk.gateway.child is None or resumed)
-        baseline = Baseline.ATTACHED if attached else Baseline.STARTED
-        await self._open_parts.metering.start(baseline, desk.state.usage if resumed else "")
-
-    def _restore_queues(self) -> None:
-        """Put back on their way the tasks and reports that an earlier run still owed."""
-        desk, work = self._desk, self._open_parts.work
-        for task in list(desk.state.tasks.values()):
-            if task.state is TaskState.QUEUED:
-                seat = desk.seats.get(task.role)
-                if seat is not None:
-                    work.queue(seat, task.id)
-                else:
-                    reason = f"there is no role {task.role} any more"
-                    desk.note(desk.moved(task, TaskState.LOST, reason))
-        for report in list(desk.state.reports.values()):
-            if report.state in (ReportState.DELIVERED, ReportState.HELD, ReportState.WITHHELD):
-                continue
-            if report.state is not ReportState.QUEUED:
-                desk.note(
-                    Entry(Op.REPORT_MOVED, desk.now(), id=report.id, state=ReportState.QUEUED)
-                )
-            work.bring(report.id)
+        refuse_unrouted(desk.config, desk.environ, enforced=desk.gateway.enforced)
+        await wall.start()
+        for role in wall.roles:
+            desk.events.write("INFO", "wall proved", role=role.name)
 
     # -- commands -------------------------------------------------------------------------------
 
@@ -512,157 +366,6 @@ class Session:
     def status(self) -> dict[str, Any]:
         """Return the whole session as plain values, for the `status` verb and for faces."""
         return view.status(self._desk, self._open_parts.metering, self.phase)
-
-    # -- what goes on meanwhile -----------------------------------------------------------------
-
-    async def _before_delivery(self, task: Task) -> None:
-        parts = self._open_parts
-        await parts.merging.before(task)
-        await asyncio.gather(
-            parts.snapshots.before(task),
-            parts.metering.begin(task),
-            parts.review.begin(task),
-            parts.work.refresh(task),
-        )
-
-    async def _tick_for_ever(self) -> None:
-        desk = self._desk
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._ticks += 1
-            if desk.gateway.enforced:
-                await desk.gateway.probe()
-                self._note_health()
-                if desk.gateway.reap():
-                    desk.note(Entry(Op.GATEWAY_STOPPED, desk.now()))
-                self._open_parts.stamping.tick()
-            for task in list(overdue(desk.state, desk.config.role, desk.now())):
-                await self._time_out(task)
-            await self._open_parts.gatekeeper.tick()
-            await self._open_parts.review.tick()
-            if self._ticks % CARE_EVERY_TICKS == 0:
-                await asyncio.to_thread(processes.reap_inherited, self._own_children())
-                await self._stay_reachable()
-
-    async def _stay_reachable(self) -> None:
-        """Bring back a control socket that was cleaned away; end with a project that is gone."""
-        desk = self._desk
-        if os.stat(".").st_nlink == 0:
-            desk.events.write("ERROR", "project directory removed")
-            self.request_stop()
-            return
-        try:
-            if await self._server.restore():
-                write_sidecar(desk.paths)
-                desk.events.write("WARN", "control socket restored", socket=str(desk.paths.socket))
-            if self._wall is not None:
-                await self._wall.restore()
-        except (SessionError, OSError) as failure:
-            desk.events.write("ERROR", "control socket lost", err=str(failure))
-
-    def _note_health(self) -> None:
-        last = self._desk.gateway.last
-        if last.ready == self._gateway_was_up:
-            return
-        self._gateway_was_up = last.ready
-        if last.ready:
-            self._open_parts.stamping.again()
-        self._desk.events.write(
-            "INFO" if last.ready else "WARN",
-            "gateway health changed",
-            up=last.ready,
-            reason=last.reason or None,
-        )
-
-    def _own_children(self) -> list[int]:
-        seats, gateway = self._desk.seats.values(), self._desk.gateway.child
-        pids = [seat.pane.pid for seat in seats if seat.pane and seat.pane.pid]
-        return [*pids, gateway.pid] if gateway else pids
-
-    async def _time_out(self, task: Task) -> None:
-        desk, seat = self._desk, self._desk.seats[task.role]
-        limit = format_duration(seat.role.timeout or 0)
-        action = seat.role.timeout_action
-        await desk.move(task, TaskState.TIMED_OUT, f"no report within {limit}")
-        desk.events.write(
-            "WARN", "delegate timeout", id=task.id, to=task.role, after=limit, action=action
-        )
-        desk.hook("on_timeout", desk.config.ui.on_timeout, task.role, desk.label(task))
-        desk.notify(f"{task.id} for {task.role} has had no report for {limit}.")
-        if action is TimeoutAction.RESTART:
-            desk.job(seat.end_for_timeout(STOP_GRACE_SECONDS))
-
-    async def _usage_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(USAGE_SECONDS)
-            await self._open_parts.metering.take()
-
-    def _pane_status(self, seat: Seat, status: Status) -> None:
-        desk = self._desk
-        if status.state is PaneState.BLOCKED:
-            question = one_line(status.question)
-            desk.events.write("WARN", "waiting for input", role=seat.name, question=question)
-            desk.hook("on_input", desk.config.ui.on_input, seat.name, "")
-        elif status.state is PaneState.WORKING and status.source.is_fact:
-            for task in list(desk.state.in_flight(seat.name)):
-                if task.state is TaskState.SUBMITTED:
-                    desk.note(desk.moved(task, TaskState.PICKED_UP))
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What exists once the journal is open."""
-
-    desk: Desk
-    snapshots: Snapshots
-    metering: Metering
-    stamping: Stamping
-    gatekeeper: Gatekeeper
-    merging: Merging
-    review: Review
-    work: Work
-    operating: Operating
-    budgets: Budgets
-    reloading: Reloading
-    proposals: Proposals
-    handoffs: Handoffs
-    briefing: Briefing
-    screens: Screens
-    session_file: SessionFile
-
-    @classmethod
-    def of(cls, desk: Desk, stop: Callable[[str], None], read: Callable[[], Config]) -> _Parts:
-        snapshots, metering, keeper = Snapshots(desk), Metering(desk), Gatekeeper(desk)
-        merging = Merging(desk, keeper, snapshots)
-        review = Review(desk, keeper, merging)
-        work = Work(desk, snapshots, metering, keeper, review, merging)
-        keeper.serve(GateKind.ENTRY, work.rules())
-        for kind in RESULT_GATES:
-            keeper.serve(kind, review.rules())
-        keeper.serve(GateKind.MERGE, merging.rules())
-        stamping, briefing = Stamping(desk), Briefing(desk)
-        operating = Operating(desk, metering, stamping)
-        reloading = Reloading(desk, keeper, merging, stamping, briefing, read)
-        proposals = Proposals(desk, keeper, reloading)
-        keeper.serve(GateKind.ROSTER, proposals.rules())
-        return cls(
-            desk=desk,
-            snapshots=snapshots,
-            metering=metering,
-            stamping=stamping,
-            gatekeeper=keeper,
-            merging=merging,
-            review=review,
-            work=work,
-            operating=operating,
-            budgets=Budgets(desk, metering, operating),
-            reloading=reloading,
-            proposals=proposals,
-            handoffs=Handoffs(desk, stop),
-            briefing=briefing,
-            screens=Screens(desk),
-            session_file=SessionFile(desk),
-        )
 
 
 def _with_flag(config: Config, flag: bool | None) -> Config:

@@ -1,0 +1,98 @@
+"""What goes on each second of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from deck.board import Entry, Op, State, TaskState, apply
+from deck.caretaking import Caretaker
+from deck.config import Config, Role
+from deck.journal import JournalFailed
+
+
+class Events:
+    """What was written, by its message."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def write(self, level: str, msg: str, **_: object) -> None:
+        self.said.append(msg)
+
+
+class Desk:
+    """A desk whose records take a moment, in which a report may come."""
+
+    def __init__(self, state: State) -> None:
+        self.config = Config(roles=(Role("lead", start=True), Role("coder", timeout=1.0)))
+        self.state = state
+        self.events = Events()
+        self.gateway = SimpleNamespace(enforced=False)
+        self.seats = {"coder": SimpleNamespace(role=self.config.roles[1])}
+        self.then: list[Entry] = []
+
+    def now(self) -> int:
+        return 10_000_000
+
+    async def move(self, task: Any, state: TaskState, reason: str = "") -> None:
+        self.state = apply(self.state, Entry(Op.TASK_MOVED, self.now(), id=task.id, state=state))
+        for entry in self.then:
+            self.state = apply(self.state, entry)
+
+    def hook(self, *_: object) -> None: ...
+
+    def notify(self, *_: object) -> None: ...
+
+    def label(self, task: Any) -> str:
+        return str(task.id)
+
+
+def caretaker(desk: Desk, gates: Any, review: Any) -> Caretaker:
+    parts: Any = SimpleNamespace(
+        desk=desk, gatekeeper=SimpleNamespace(tick=gates), review=SimpleNamespace(tick=review)
+    )
+    nobody: Any = None
+    return Caretaker(parts, nobody, nobody, lambda: None)
+
+
+def board(tasks: int) -> State:
+    state = apply(State(), Entry(Op.SESSION_STARTED, 1, run="r"))
+    for number in range(1, tasks + 1):
+        state = apply(state, Entry(Op.TASK_ADDED, 2, id=f"T{number}", role="coder"))
+        state = apply(state, Entry(Op.TASK_MOVED, 3, id=f"T{number}", state=TaskState.TYPED))
+    return state
+
+
+async def nothing() -> None: ...
+
+
+def test_a_task_reported_while_another_one_times_out_does_not_time_out() -> None:
+    desk = Desk(board(2))
+    desk.then = [Entry(Op.REPORT_ADDED, 4, id="R1", task="T2", role="coder")]
+    asyncio.run(caretaker(desk, nothing, nothing).tick())
+    assert [t.state for t in desk.state.tasks.values()] == [TaskState.TIMED_OUT, TaskState.REPORTED]
+
+
+def test_a_fault_in_one_step_keeps_no_other_from_being_taken() -> None:
+    desk, taken, faults = Desk(board(1)), list[str](), list[object]()
+
+    async def fails() -> None:
+        raise RuntimeError("bug")
+
+    async def review() -> None:
+        taken.append("review")
+        raise JournalFailed("the disk is full")
+
+    async def two_seconds() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what))
+        one = caretaker(desk, fails, review)
+        await one.tick()
+        await one.tick()
+
+    asyncio.run(two_seconds())
+    assert taken == ["review", "review"]
+    assert len(faults) == 2
+    assert desk.state.tasks["T1"].state is TaskState.TIMED_OUT
+    assert desk.events.said.count("journal failed") == 1
