@@ -298,10 +298,12 @@ def _waits(gate: Mapping[str, Any]) -> tuple[str, str]:
     """What a gate waits for, with the command that a person types next."""
     from deck.cli.gates import left
 
-    about = gate["label"] if gate["kind"] == "entry" else f"{gate['what']}: {gate['label']}"
-    if gate["changed"]:
-        return f"{gate['id']} cannot be approved: {gate['changed']}  ({about})", "bold red"
-    extra = ", ".join(said for said in (gate["progress"], left(gate["until"])) if said)
+    # A deck of another version tells less.
+    is_task = gate.get("kind", "entry") == "entry"
+    about = gate["label"] if is_task else f"{gate['what']}: {gate['label']}"
+    if changed := gate.get("changed"):
+        return f"{gate['id']} cannot be approved: {changed}  ({about})", "bold red"
+    extra = ", ".join(s for s in (gate.get("progress", ""), left(gate.get("until", 0))) if s)
     shown = f"  {extra}" if extra else ""
     return f"{gate['id']} waits: choragos approve {gate['id']}  ({about}){shown}", "yellow"
 
