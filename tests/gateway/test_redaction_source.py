@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from ahocorasick_rs import AhoCorasick, MatchKind
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.redaction.detectors import addresses, escapes, iban, ip, labels, people
-from gateway.redaction.detectors.base import Source
+from gateway.redaction.detectors.base import Source, leftmost_longest
 
 #: What the shapes, the forms with digits and the escapes consist of, and some of what they do not.
 PIECES = (
@@ -72,3 +73,21 @@ def test_a_name_without_glue_is_told_by_its_first_characters(sign: str, text: st
 def test_the_end_of_a_columns_head_is_told_by_its_first_character(text: str) -> None:
     told = people._ends_head(f"name{text}", 4)
     assert told is (people._HEAD_END.match(f"name{text}", 4) is not None)
+
+
+words = st.sampled_from(people._CUE_NAMES) | st.sampled_from(people._FIELDS.names) | texts
+
+
+@given(st.lists(words, max_size=8).map("".join))
+@pytest.mark.parametrize(
+    ("names", "number"),
+    [(people._CUE_NAMES, people._CUE_SET), (people._FIELDS.names, people._FIELDS._set)],
+)
+def test_one_search_for_all_words_finds_what_one_for_some_does(
+    names: tuple[str, ...], number: int, text: str
+) -> None:
+    source = Source(text)
+    every = AhoCorasick(names).find_matches_as_indexes(source.folded, overlapping=True)
+    longest = AhoCorasick(names, matchkind=MatchKind.LeftmostLongest)
+    assert source.found(number) == every
+    assert leftmost_longest(source.found(number)) == longest.find_matches_as_indexes(source.folded)

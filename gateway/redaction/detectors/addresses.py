@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar, Final
 
-from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
-
-from gateway.redaction.detectors.base import Rule, Source, Triggers
+from gateway.redaction.detectors.base import Rule, Source, Triggers, set_of
 from gateway.redaction.detectors.labels import words
 from gateway.redaction.detectors.postal import CODE, UK_CODE, UP
 from gateway.redaction.policy import Policy
@@ -258,6 +256,10 @@ _GENERIC_NUMBERED: Final = re.compile(
 )
 
 
+_WORD_LIST: Final = tuple(_WORDS)
+_WORD_SET: Final = set_of(_WORD_LIST)
+
+
 class AddressRule(Rule):
     """Finds street addresses."""
 
@@ -265,10 +267,7 @@ class AddressRule(Rule):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self._words = list(_WORDS)
-        self._search = AhoCorasick(
-            self._words, matchkind=MatchKind.Standard, implementation=Implementation.DFA
-        )
+        self._words = _WORD_LIST
 
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
@@ -282,7 +281,7 @@ class AddressRule(Rule):
         done = barren = 0
         tails: dict[str, int] = {}
         no_flats: set[tuple[int, str]] = set()
-        for index, at, to in self._search.find_matches_as_indexes(folded, overlapping=True):
+        for index, at, to in source.found(_WORD_SET):
             if to < done:
                 continue
             word = self._words[index]

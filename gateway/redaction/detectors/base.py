@@ -56,6 +56,7 @@ class Source:
     __slots__ = (
         "_digits",
         "_folded",
+        "_found",
         "_joined",
         "_near",
         "_plain",
@@ -77,6 +78,8 @@ class Source:
         self._joined: bytes | None = None
         self._runs: bytes | None = None
         self._words = -1
+        #: The words of each set in the text, for all sets at once.
+        self._found: dict[int, list[Found]] | None = None
         #: What one part of the rules found out that others ask too, by a name of its own.
         self.noted: dict[str, Any] = {}
 
@@ -170,9 +173,16 @@ class Source:
 
     def may_hold_words(self, part: int) -> bool:
         """Whether the text holds one of the words of a `part` (see `part_of`)."""
-        if self._words < 0:
-            self._words = _parts_in(self.folded)
+        if self._found is None:
+            self._words, self._found = _search_all(self.folded)
         return self._words & part != 0
+
+    def found(self, words: int) -> list[Found]:
+        """Return all words of a set (see `set_of`) that are in the text in lower case, those that
+        overlap too, in the order of their ends, of each end the longest first."""
+        if self._found is None:
+            self._words, self._found = _search_all(self.folded)
+        return self._found.get(words, [])
 
     def _bytes(self) -> bytes:
         """One byte a character, `?` for those beyond Latin-1."""
@@ -181,34 +191,76 @@ class Source:
         return self._plain
 
 
-#: The words without one of which a part of a rule finds nothing, of all such parts.
-_PARTS: Final[dict[str, int]] = {}
+#: A word in a text: its number in its set, where it begins, where it ends.
+Found = tuple[int, int, int]
+
+#: The words that are searched for in every text, each with the bits of the parts of rules that
+#: find nothing without one of their words, and with its numbers in the sets it is of.
+_WANTED: Final[dict[str, tuple[int, list[tuple[int, int]]]]] = {}
 _part_count = 0
+_set_count = 0
 _search: AhoCorasick | None = None
 _masks: tuple[int, ...] = ()
+_numbers: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 def part_of(words: Iterable[str]) -> int:
     """Return the bit of a part of a rule that finds something only beside one of `words`, whatever
-    their case; all parts' words are searched for at once (`Source.may_hold_words`)."""
+    their case; all words of all parts and sets are searched for at once
+    (`Source.may_hold_words`)."""
     global _part_count, _search  # noqa: PLW0603 - filled while the rules' modules are imported
     bit = 1 << _part_count
     _part_count += 1
     for word in words:
-        _PARTS[word.lower()] = _PARTS.get(word.lower(), 0) | bit
+        bits, numbers = _WANTED.get(word.lower(), (0, []))
+        _WANTED[word.lower()] = bits | bit, numbers
     _search = None
     return bit
 
 
-def _parts_in(folded: str) -> int:
-    global _search, _masks  # noqa: PLW0603 - built when all rules are known
+def set_of(words: Iterable[str]) -> int:
+    """Return the name of a set of words in lower case, all places of which `Source.found` tells."""
+    global _set_count, _search  # noqa: PLW0603 - filled while the rules' modules are imported
+    name = _set_count
+    _set_count += 1
+    for number, word in enumerate(words):
+        _WANTED.setdefault(word, (0, []))[1].append((name, number))
+    _search = None
+    return name
+
+
+def leftmost_longest(found: Iterable[Found]) -> list[Found]:
+    """Return those of some words that a reader meets who takes at each place the longest, and goes
+    on behind it."""
+    chosen: list[Found] = []
+    at = 0
+    for one in sorted(found, key=_beginning):
+        if one[1] >= at:
+            chosen.append(one)
+            at = one[2]
+    return chosen
+
+
+def _beginning(found: Found) -> tuple[int, int]:
+    return found[1], -found[2]
+
+
+def _search_all(folded: str) -> tuple[int, dict[int, list[Found]]]:
+    global _search, _masks, _numbers  # noqa: PLW0603 - built when all rules are known
     if _search is None:
-        _masks = tuple(_PARTS.values())
-        _search = AhoCorasick(tuple(_PARTS), implementation=Implementation.DFA)
+        _masks = tuple(bits for bits, _ in _WANTED.values())
+        _numbers = tuple(tuple(numbers) for _, numbers in _WANTED.values())
+        _search = AhoCorasick(tuple(_WANTED), implementation=Implementation.DFA)
     mask = 0
-    for index, _start, _end in _search.find_matches_as_indexes(folded, overlapping=True):
+    places: dict[int, list[Found]] = {}
+    for index, start, end in _search.find_matches_as_indexes(folded, overlapping=True):
         mask |= _masks[index]
-    return mask
+        for name, number in _numbers[index]:
+            if name in places:
+                places[name].append((number, start, end))
+            else:
+                places[name] = [(number, start, end)]
+    return mask, places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

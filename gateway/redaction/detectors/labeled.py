@@ -128,6 +128,9 @@ def _born(text: str) -> Iterator[Span]:
             yield Span(*born.span("date"), "BIRTHDATE", 0.75, "born-sign")
 
 
+_LABELS: Final = Labels(VALUES)
+
+
 class LabeledRule(Rule):
     """Finds values beside their names."""
 
@@ -135,7 +138,7 @@ class LabeledRule(Rule):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self._labels = Labels(VALUES)
+        self._labels = _LABELS
         self._machines = ip.IpRule(policy)
 
     def triggers(self) -> Triggers:

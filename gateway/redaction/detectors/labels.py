@@ -18,7 +18,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
-from gateway.redaction.detectors.base import HIDDEN, Source
+from gateway.redaction.detectors.base import HIDDEN, Source, leftmost_longest, set_of
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -115,15 +115,19 @@ class Labels:
         ]
         #: Whether another name may begin within one that turned out to be none.
         self._joined = [not name.isalnum() for name in names]
+        self._set = set_of(names)
+        #: For the few looks within a name: slower, and a tenth of the memory.
         self._search = AhoCorasick(
-            names, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
+            names,
+            matchkind=MatchKind.LeftmostLongest,
+            implementation=Implementation.ContiguousNFA,
         )
 
     def find(self, source: Source) -> Iterator[Label]:
         """Yield the names in the text, from left to right."""
         text, folded = source.text, source.folded
         tagged: bool | None = None
-        for index, start, end in self._search.find_matches_as_indexes(folded):
+        for index, start, end in leftmost_longest(source.found(self._set)):
             # Most are parts of other words, as the character before tells.
             if (start and _goes_on(text, start)) or not _is_whole(text, folded, start, end):
                 if self._joined[index]:

@@ -17,15 +17,17 @@ from enum import Enum
 from typing import ClassVar, Final
 from unicodedata import combining, normalize
 
-from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
+from ahocorasick_rs import AhoCorasick
 
 from gateway.redaction.detectors.base import (
     HIDDEN,
     Rule,
     Source,
     Triggers,
+    leftmost_longest,
     occurrences,
     part_of,
+    set_of,
 )
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
@@ -283,9 +285,7 @@ _CUES: Final = {
 }
 #: Behind a blank or at a line's beginning only: `for` in `before` is not looked at.
 _CUE_NAMES: Final = tuple(_CUES)
-_CUE_SEARCH: Final = AhoCorasick(
-    _CUE_NAMES, matchkind=MatchKind.LeftmostLongest, implementation=Implementation.DFA
-)
+_CUE_SET: Final = set_of(_CUE_NAMES)
 #: Those behind which a signature may stand.
 _CLOSING_CUES: Final = frozenset(
     number
@@ -803,7 +803,7 @@ def _directory(source: Source) -> Iterator[Span]:
 
 def _cued(source: Source) -> Iterator[Span]:
     text = source.text
-    for index, at, end in _CUE_SEARCH.find_matches_as_indexes(source.folded):
+    for index, at, end in leftmost_longest(source.found(_CUE_SET)):
         if index in _CLOSING_CUES:
             yield from _signature(text, at, end)
         if not text.startswith(" ", end):
