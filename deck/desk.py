@@ -189,6 +189,8 @@ class Desk:
         job = asyncio.ensure_future(self._run(work))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
+        # One that is cancelled before its first step has not begun its work either.
+        job.add_done_callback(lambda _: work.close())
         return job
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -109,6 +110,7 @@ class Gateway:
         self._environ = environ
         self._process: subprocess.Popen[bytes] | None = None
         self._child: Child | None = None
+        self._loaded = False
         host, _, self.port = config.addr.rpartition(":")
         # `:port` and the wildcard are addresses to listen on, not to call.
         self.host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host  # noqa: S104
@@ -177,7 +179,15 @@ class Gateway:
             return None
         return read_scrape(body.decode("utf-8", "replace")) if status == 200 else None
 
+    async def _load(self) -> None:
+        """Load what httpx loads at its first connection: on the loop it would hold up everybody
+        for tens of milliseconds."""
+        if not self._loaded:
+            await asyncio.to_thread(_load_networking)
+            self._loaded = True
+
     async def _get(self, path: str, limit: int) -> tuple[int, bytes]:
+        await self._load()
         async with self._client.stream("GET", path) as response:
             body = bytearray()
             if limit:
@@ -228,6 +238,7 @@ class Gateway:
         return Stamped(StampKind.FAILED if status >= 500 else StampKind.REFUSED, told)
 
     async def _post(self, socket: str, path: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        await self._load()
         # A connection for each: stamps are as rare as tasks.
         transport = self._control or httpx.AsyncHTTPTransport(uds=socket, verify=False)
         async with (
@@ -338,7 +349,8 @@ class Gateway:
         if self._child is not None:
             await self._signal_until_gone(self._child)
             self._child = None
-        await self._client.aclose()
+        if self._loaded:
+            await self._client.aclose()
 
     async def _signal_until_gone(self, child: Child) -> None:
         for number, patience in ((signal.SIGTERM, STOP_GRACE_SECONDS), (signal.SIGKILL, 2.0)):
@@ -348,6 +360,12 @@ class Gateway:
                 if self.reap():
                     return
                 await asyncio.sleep(0.05)
+
+
+def _load_networking() -> None:
+    for name in ("anyio._backends._asyncio", "httpcore._backends.auto", "httpcore._backends.anyio"):
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _is_address(host: str, port: str) -> bool:

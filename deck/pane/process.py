@@ -523,14 +523,15 @@ class PaneProcess:
             self._writing = False
             asyncio.get_running_loop().remove_writer(self._master)
 
-    def close(self) -> None:
-        """Give the terminal back. Never sleeps; safe to call twice."""
+    async def close(self) -> None:
+        """Give the terminal back; safe to call twice. The kernel hangs a terminal up while it is
+        closed, which takes milliseconds: fifty of them would hold up the loop."""
         if self._master < 0:
             return
         self._stop_reading()
         self._close_input()
-        os.close(self._master)
-        self._master = -1
+        master, self._master = self._master, -1
+        await asyncio.get_running_loop().run_in_executor(_threads, os.close, master)
 
     # -- input
 
@@ -668,7 +669,7 @@ class PaneProcess:
         if self.exit_status is None and not survivors:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), KILL_SECONDS)
-        self.close()
+        await self.close()
         return _proof(asked, killed, survivors)
 
     async def _kill(self, asked: Mapping[int, ProcessRef]) -> dict[int, ProcessRef]:
