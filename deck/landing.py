@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: How often work that waits for earlier work of its role looks again.
 LOOK_SECONDS: Final = 0.2
+_LOCK_TRIES: Final = 10
+_LOCK_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class Landings:
     async def _decide(self, task: Task) -> None:
         found = await self._propose(task)
         if found is None:
-            await self._skip(task, "nothing to merge")
+            await self._nothing(task)
             return
         mode = self._mode(task.role)
         if mode is Merge.MANUAL:
@@ -91,10 +93,24 @@ class Landings:
         elif mode is Merge.GATE or found.why:
             await self._gate(task, found)
         else:
+            await self._merge_or_ask(task, found)
+
+    async def _merge_or_ask(self, task: Task, found: Proposal) -> None:
+        for left in reversed(range(_LOCK_TRIES)):
             try:
                 await self._merge(task, found)
+                return
             except MergeRefused as refused:
-                await self._gate(task, found.because(str(refused)))
+                if not left or "index.lock" not in str(refused):
+                    await self._gate(task, found.because(str(refused)))
+                    return
+            # Another git is at work in the main tree: a person's, or of a deck that was killed.
+            await asyncio.sleep(_LOCK_SECONDS)
+            again = await self._propose(task)
+            if again is None:
+                await self._nothing(task)
+                return
+            found = again
 
     def _mode(self, role_name: str) -> Merge:
         role = self.merging.role(role_name)
@@ -138,6 +154,21 @@ class Landings:
     async def _merged(self, task: Task, merge: str) -> None:
         await self._move(task, MergeState.MERGED, f"merged as {merge[:12]}")
         self.desk.events.write("INFO", "merged", id=task.id, role=task.role, commit=merge)
+
+    async def _nothing(self, task: Task) -> None:
+        """There is nothing to merge: it was nothing, or an earlier run of the deck has merged it
+        and did not live to say so."""
+        if merge := await self._merge_of(task):
+            await self._merged(task, merge)
+        else:
+            await self._skip(task, "nothing to merge")
+
+    async def _merge_of(self, task: Task) -> str:
+        commit, title = self.desk.state.landings[task.id].commit, merges.subject(task.role, task.id)
+        if not commit:
+            return ""
+        git = await self.merging.git()
+        return await asyncio.to_thread(merges.merge_of, git.main, commit, title)
 
     async def _skip(self, task: Task, why: str) -> None:
         await self._move(task, MergeState.SKIPPED, why)
@@ -252,7 +283,7 @@ class Landings:
         """After an approval the merge; after a void gate another one about what there is now."""
         found = await self._propose(task)
         if found is None:
-            await self._skip(task, "nothing to merge any more")
+            await self._nothing(task)
         elif found.digest != gate.digest:
             await self._gate(task, found.because(f"it was changed since {gate.id} opened"))
         elif gate.decision is Decision.APPROVED:
@@ -302,12 +333,7 @@ class Landings:
     async def _again(self, task: Task) -> None:
         landing = self.desk.state.landings[task.id]
         try:
-            git = await self.merging.git()
-            merge = (
-                await asyncio.to_thread(merges.merge_of, git.main, landing.commit)
-                if landing.commit
-                else ""
-            )
+            merge = await self._merge_of(task)
         except (GitError, OSError) as problem:
             await self._fail(task, str(problem))
             return
@@ -329,7 +355,7 @@ class Landings:
             try:
                 found = await self._propose(task)
                 if found is None:
-                    await self._skip(task, "nothing to merge any more")
+                    await self._nothing(task)
                 else:
                     await self._gate(task, found.because("the deck stopped before it was merged"))
             except (GitError, OSError) as problem:

@@ -141,12 +141,13 @@ def abort(main: GitRepo) -> None:
         )
 
 
-def merge_of(main: GitRepo, commit: str) -> str:
-    """Return the merge commit in the main tree's history that brought a commit, else ""."""
-    raw = main.run("rev-list", "--merges", "--parents", "--ancestry-path", f"{commit}..HEAD")
-    for line in raw.decode().splitlines():
-        made, _, *others = line.split()
-        if commit in others:
+def merge_of(main: GitRepo, commit: str, title: str) -> str:
+    """Return the deck's merge commit in the main tree's history that brought a commit, else ""."""
+    layout = "--format=%H%x00%P%x00%s"
+    raw = main.run("log", "--merges", "--ancestry-path", layout, f"{commit}..HEAD")
+    for line in raw.decode("utf-8", "replace").splitlines():
+        made, parents, said = line.split("\0", 2)
+        if said == title and commit in parents.split()[1:]:
             return made
     return ""
 

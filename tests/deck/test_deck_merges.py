@@ -108,7 +108,8 @@ def test_a_commit_lands_as_a_merge_by_the_deck_whatever_the_users_settings(pair:
     assert (pair.top / "untracked.txt").read_text() == "mine"
     assert merges.change(pair.repo, commit) is None
     pair.save(pair.top, "later.txt")
-    assert merges.merge_of(pair.repo, commit) == made
+    assert merges.merge_of(pair.repo, commit, merges.subject("coder", "T1")) == made
+    assert merges.merge_of(pair.repo, commit, merges.subject("coder", "T2")) == ""
 
 
 def test_nothing_to_merge_is_seen(pair: Pair) -> None:
@@ -116,7 +117,7 @@ def test_nothing_to_merge_is_seen(pair: Pair) -> None:
     assert merges.change(pair.repo, head) is None
     git(pair.side, "-c", "commit.gpgSign=false", "commit", "-qm", "empty", "--allow-empty")
     assert merges.change(pair.repo, git(pair.side, "rev-parse", "HEAD").strip()) is None
-    assert merges.merge_of(pair.repo, head) == ""
+    assert merges.merge_of(pair.repo, head, merges.subject("coder", "T1")) == ""
 
 
 def test_a_diff_does_not_change_because_the_main_tree_moves_on(pair: Pair) -> None:

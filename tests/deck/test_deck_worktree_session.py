@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,8 +114,7 @@ def test_a_conflict_waits_and_a_killed_deck_asks_again(rig: Rig) -> None:
     rig.delegate("coder", "x\n+other.txt=1")
     rig.wait(lambda: rig.merge("T1") == "gated")
     assert "not committed: agent.py" in rig.task("T1")["merge"]["reason"]
-    pid = rig.pid()
-    subprocess.run([sys.executable, "-c", f"import os; os.kill({pid}, 9)"], check=True)
+    os.kill(rig.pid(), signal.SIGKILL)
     rig.serve("--no-sphragis", "--resume")
     assert rig.merge("T1") == "gated"
     assert rig.cli("reject", "G1", "--reason", "later").returncode == 0
@@ -122,9 +123,27 @@ def test_a_conflict_waits_and_a_killed_deck_asks_again(rig: Rig) -> None:
     assert not (rig.dir / "other.txt").exists()
 
 
+def test_a_deck_killed_while_it_merges_does_not_merge_twice(rig: Rig) -> None:
+    """Git outlives the deck and goes on; the next deck waits for it and recognizes its merge."""
+    (rig.dir / ".gitattributes").write_text("slow.txt filter=slow\n")
+    rig.run("add", ".gitattributes")
+    rig.run("commit", "-qm", "slow")
+    rig.run("config", "filter.slow.smudge", "sleep 3; cat")
+    rig.run("config", "filter.slow.clean", "cat")
+    rig.team(agent_role("orchestrator"), rig.coder("auto"))
+    rig.serve()
+    rig.delegate("coder", "x\n+slow.txt=1")
+    rig.wait((rig.dir / ".git" / "index.lock").exists)
+    os.kill(rig.pid(), signal.SIGKILL)
+    rig.serve("--no-sphragis", "--resume")
+    rig.wait(lambda: rig.merge("T1") == "merged")
+    assert rig.run("log", "--merges", "--format=%s").splitlines() == ["choragos: merge coder (T1)"]
+    assert rig.run("status", "--porcelain") == ""
+
+
 def test_without_a_commit_the_team_does_not_start(rig: Rig) -> None:
     rig.team(agent_role("orchestrator"), rig.coder("auto"))
-    subprocess.run(["rm", "-rf", str(rig.dir / ".git")], check=True)
+    shutil.rmtree(rig.dir / ".git")
     rig.run("init", "-q")
     failed = rig.cli("serve", "--detach", "--no-sphragis")
     assert failed.returncode == 1
