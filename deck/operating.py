@@ -8,6 +8,7 @@ file (contracts/deck.md section 2). `deck.session` dispatches here, `deck.budget
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,10 @@ from deck.usage import Baseline
 
 #: A worker that ran out of time may still show the question it waits with.
 _ANSWERABLE: Final = IN_FLIGHT | {TaskState.TIMED_OUT}
+
+
+#: Whoever asked has 5 s for the whole exchange.
+RESTART_PATIENCE_SECONDS: Final = 4.0
 
 
 class _NoSuch(Exception):
@@ -92,11 +97,20 @@ class Operating:
 
     async def restart(self, command: Command, caller: Caller) -> bytes:
         """End a role's process and start it anew."""
-        desk = self.desk
         try:
             seat = self._seat(_name(command))
         except _NoSuch as wrong:
             return error(str(wrong))
+        restarting = asyncio.ensure_future(self._restart(seat, caller))
+        done, _ = await asyncio.wait({restarting}, timeout=RESTART_PATIENCE_SECONDS)
+        if done:
+            return restarting.result()
+        # Carried to its end by itself: it takes longer than whoever asked may wait.
+        self.desk.job(_finished(restarting))
+        return ok(role=seat.name, going_on=True)
+
+    async def _restart(self, seat: Seat, caller: Caller) -> bytes:
+        desk = self.desk
         why = f"{seat.name} was restarted by {caller.name}"
         try:
             renewed = await seat.renew(why, reset=True)
@@ -272,6 +286,10 @@ class Operating:
         if seat.removed:
             raise _NoSuch(f"{name} was removed from the team; the roles are {', '.join(present)}.")
         return seat
+
+
+async def _finished(work: asyncio.Future[bytes]) -> None:
+    await work
 
 
 def _name(command: Command) -> str:

@@ -34,7 +34,9 @@ from deck.stamping import Stamping
 from deck.team import Team
 
 #: Whoever asked has 5 s for the whole exchange; what takes longer is told by the event log.
-PATIENCE_SECONDS: Final = 3.5
+PATIENCE_SECONDS: Final = 4.0
+#: What is left of it in any case for roles to be started.
+LEAST_PATIENCE_SECONDS: Final = 0.5
 #: Work may be handed out while a plan is checked; then it is made anew.
 PLANS: Final = 5
 
@@ -120,7 +122,8 @@ class Reloading:
     ) -> tuple[Plan, dict[str, str], bool]:
         """Return what was planned, which roles could not be started and why, and whether roles
         are still being started. `_turn` is held. Raises CannotReload."""
-        desk = self.desk
+        desk, loop = self.desk, asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_SECONDS
         if self._carrying is not None:
             await asyncio.wait({self._carrying}, timeout=PATIENCE_SECONDS)
             if not self._carrying.done():
@@ -138,7 +141,8 @@ class Reloading:
         await asyncio.gather(*self._exchange(plan, digest, sender))
         failed: dict[str, str] = {}
         self._carrying = job = desk.job(self._carry_out(plan, failed))
-        _, pending = await asyncio.wait({job}, timeout=PATIENCE_SECONDS)
+        patience = max(LEAST_PATIENCE_SECONDS, until - loop.time())
+        _, pending = await asyncio.wait({job}, timeout=patience)
         return plan, dict(failed), bool(pending)
 
     def _busy(self, name: str) -> str:
@@ -248,6 +252,7 @@ class Reloading:
         return f"{self.desk.start_seat.files}/{self.desk.start_seat.boot_file}"
 
     async def _add(self, seat: Seat) -> str:
+        self._say_wall(seat)
         await self.stamping.admit(seat.name)
         self.desk.events.write("INFO", "role added", role=seat.name)
         try:
@@ -256,7 +261,12 @@ class Reloading:
             return await self._give_up(seat, f"it could not be started: {failure}")
         return ""
 
+    def _say_wall(self, seat: Seat) -> None:
+        if seat.role.wall:
+            self.desk.events.write("INFO", "wall proved", role=seat.name)
+
     async def _respawn(self, seat: Seat) -> str:
+        self._say_wall(seat)
         try:
             await seat.renew(f"the settings of {seat.name} were changed", reset=True)
         except START_ERRORS as failure:

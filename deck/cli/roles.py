@@ -49,7 +49,9 @@ def resume(role: RoleName, reason: Reason = "", as_json: Json = False) -> None:
 def restart(role: RoleName, as_json: Json = False) -> None:
     """End a role's process and start it anew; also one that has exited for good."""
     ack = send(Command(Verb.RESTART, id=role))
-    _print(ack, as_json, f"{role} was started anew, pid {ack.get('pid')}")
+    going_on = f"{role} is being started anew; see .choragos/logs/events.log"
+    done = f"{role} was started anew, pid {ack.get('pid')}"
+    _print(ack, as_json, going_on if ack.get("going_on") else done)
     if as_json:
         return
     if again := _words(ack, "again"):

@@ -245,3 +245,30 @@ def test_a_team_that_requires_routing_does_not_start_with_a_way_past_the_gateway
     assert "the gateway is off" in off.stderr
     rig.serve("--sphragis")
     rig.wait_idle("lead", "coder")
+
+
+def test_a_role_that_joins_later_is_behind_its_wall_or_does_not_join(
+    rig: DeckRig, gateway: FakeGateway
+) -> None:
+    tail = f'[sphragis]\nenabled = true\naddr = "{gateway.addr}"\n'
+    rig.team(agent_role("orchestrator"), tail=tail)
+    rig.serve("--sphragis")
+    rig.wait_idle("orchestrator")
+    rig.team(agent_role("orchestrator"), agent_role("coder", wall=True), tail=tail)
+    bwrap = Path(rig.env["HOME"]) / "bin" / "bwrap"
+    real = bwrap.readlink()
+    bwrap.unlink()
+    bwrap.write_text("#!/bin/sh\nexit 1\n")
+    bwrap.chmod(0o755)
+    failed = rig.cli("reload")
+    assert failed.returncode == 1
+    assert "Nothing was changed: role coder: wall = true cannot be enforced" in failed.stderr
+    assert [row["name"] for row in rig.status()["roles"]] == ["orchestrator"]
+    bwrap.unlink()
+    bwrap.symlink_to(real)
+    done = rig.cli("reload")
+    assert (done.returncode, "added: coder" in done.stdout) == (0, True)
+    assert 'msg="wall proved" role=coder' in rig.events()
+    rig.wait_idle("coder")
+    said = attempt(rig, "pause", "orchestrator")
+    assert "Only an operator may use pause" in said
