@@ -47,6 +47,9 @@ FIELD_CHARS: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 
+#: What means something within a string, and outside of one.
+_IN_STRING = re.compile(rb'["\\]')
+_OUTSIDE = re.compile(rb'["{}\[\]]')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -153,34 +156,57 @@ class Framer:
         after the object are ignored.
         """
         self._bytes += data
-        for position in range(self._scanned, len(self._bytes)):
-            if self._step(self._bytes[position]):
-                if position >= MAX_COMMAND_BYTES:
-                    _too_long()
-                return bytes(self._bytes[: position + 1])
-        self._scanned = len(self._bytes)
+        end = self._scan()
+        if end is not None:
+            if end > MAX_COMMAND_BYTES:
+                _too_long()
+            return bytes(self._bytes[:end])
         if self._scanned > MAX_COMMAND_BYTES:
             _too_long()
         return None
 
-    def _step(self, byte: int) -> bool:
-        if self._in_string:
+    def _scan(self) -> int | None:
+        """Go on from where the last scan ended; return where the object ends, if it does."""
+        place, length = self._scanned, len(self._bytes)
+        while place < length:
             if self._escaped:
                 self._escaped = False
-            elif byte == 0x5C:
-                self._escaped = True
-            elif byte == 0x22:
-                self._in_string = False
-            return False
-        if self._depth == 0 and byte not in b"{ \t\r\n":
+                place += 1
+                continue
+            if self._depth == 0:
+                place = self._open(place)
+                continue
+            # Letter by letter a long text would take a tenth of a second.
+            marks = _IN_STRING if self._in_string else _OUTSIDE
+            found = marks.search(self._bytes, place)
+            if found is None:
+                place = length
+                break
+            place = found.end()
+            if self._mark(self._bytes[place - 1]):
+                return place
+        self._scanned = place
+        return None
+
+    def _open(self, place: int) -> int:
+        """Pass over blanks to the first bracket; return the place behind what was looked at."""
+        byte = self._bytes[place]
+        if byte not in b"{ \t\r\n":
             raise ProtocolError("A command is one JSON object, and this does not start with '{'.")
+        self._depth = int(byte == 0x7B)
+        return place + 1
+
+    def _mark(self, byte: int) -> bool:
+        """Take one byte that means something where it stands; True at the object's end."""
         if byte == 0x22:
-            self._in_string = True
+            self._in_string = not self._in_string
+        elif byte == 0x5C:
+            self._escaped = True
         elif byte in b"{[":
             self._depth += 1
             if self._depth > MAX_DEPTH:
                 raise ProtocolError(f"The command nests deeper than {MAX_DEPTH} levels.")
-        elif byte in b"}]":
+        else:
             self._depth -= 1
             return self._depth == 0
         return False

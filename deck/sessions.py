@@ -7,6 +7,7 @@ crash releases it. `deck.server` claims, the CLI looks up.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -120,7 +121,9 @@ def exchange(path: Path, command: Command, seconds: float = EXCHANGE_SECONDS) ->
         except OSError as error:
             raise SessionError(f"{path} cannot be reached: {error.strerror or error}") from None
         try:
-            connection.sendall(encode_command(command))
+            # A command that is refused before its end is not taken, and the ack says why.
+            with contextlib.suppress(BrokenPipeError):
+                connection.sendall(encode_command(command))
             return parse_ack(_read_line(connection))
         except OSError as error:
             raise SessionError(

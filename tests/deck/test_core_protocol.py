@@ -51,6 +51,38 @@ def test_an_object_is_found_wherever_the_stream_is_cut(
     assert framed(b" \n" + data + b"\ntrailing", cuts) == b" \n" + data
 
 
+def byte_by_byte(data: bytes) -> bytes | None:
+    """What the simplest reader takes for the object; raises ProtocolError where it sees none."""
+    depth, in_string, escaped = 0, False, False
+    for place, byte in enumerate(data):
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped, in_string = byte == 0x5C, byte != 0x22
+        elif depth == 0 and byte not in b"{ \t\r\n":
+            raise ProtocolError("no object")
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"{[":
+            depth += 1
+        elif byte in b"}]":
+            depth -= 1
+            if depth == 0:
+                return data[: place + 1]
+    return None
+
+
+@given(st.text('{}[]"\\ a', max_size=60), st.lists(st.integers(0, 60)))
+def test_an_object_ends_where_a_reader_of_single_bytes_ends_it(text: str, cuts: list[int]) -> None:
+    found: list[bytes | str | None] = []
+    for reader in (byte_by_byte, lambda data: framed(data, cuts)):
+        try:
+            found.append(reader(text.encode()))
+        except ProtocolError:
+            found.append("refused")
+    assert found[0] == found[1]
+
+
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400)))
 def test_any_bytes_give_a_command_or_a_protocol_error(data: bytes, cuts: list[int]) -> None:
     with contextlib.suppress(ProtocolError):
