@@ -19,6 +19,9 @@ from shared.ledger import verify_path
 #: Writes the next line of `verdicts` where its task says, and reports as it was told to.
 JUDGE = AGENT.replace(
     '        if "report" in habits:\n',
+    '        if "write" in habits:\n'
+    "            number = sum('T1.md' in line for line in open(f'seen-{role}.txt'))\n"
+    "            open(f'made-{number}', 'w').write('x')\n"
     '        if "judge" in habits:\n'
     "            text = open(task[1]).read()\n"
     "            verdicts = open('verdicts').read().splitlines()\n"
@@ -52,7 +55,8 @@ def team(rig: DeckRig, *judge_habits: str, coder: tuple[str, ...] = ("report",))
 
 def test_work_is_sent_back_once_and_then_accepted(rig: DeckRig) -> None:
     rig.git()
-    team(rig, "judge")
+    (rig.dir / ".gitignore").write_text("seen-*.txt\nverdicts\n")
+    team(rig, "judge", coder=("write", "report"))
     (rig.dir / "verdicts").write_text("VERDICT: 3/10\nVERDICT: 9/10\n")
     rig.serve()
     rig.wait_idle("coder", "critic")
@@ -71,6 +75,12 @@ def test_work_is_sent_back_once_and_then_accepted(rig: DeckRig) -> None:
     refs = subprocess.run(listing, cwd=rig.dir, capture_output=True, text=True, check=True).stdout
     assert len(re.findall(r"-T1\n", refs)) == 1
     assert len(re.findall(r"-T1-done\n", refs)) == 2
+    assert (rig.dir / "made-1").exists()
+    assert (rig.dir / "made-2").exists()
+    undone = rig.cli("rollback", "T1", "--yes")
+    assert undone.returncode == 0, undone.stderr
+    assert not (rig.dir / "made-1").exists()
+    assert not (rig.dir / "made-2").exists()
     shown = json.loads(rig.cli("report", "--json").stdout)
     rows = {row["role"]: (row["tasks"], row["done"]) for row in shown["roles"]}
     assert rows["coder"] == rows["critic"] == (2, 2)
