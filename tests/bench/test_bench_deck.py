@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 from bench_table import Row, show
 from deck_harness import DeckRig, agent_role
 
+from deck.config import load_config
 from deck.protocol import Verb
+from deck.session import Options, Session
 
 pytestmark = pytest.mark.bench
 
@@ -22,6 +25,20 @@ VISIBLE_SECONDS = 0.6
 #: A detached deck with five idle panes.
 SERVER_MB = 60.0
 ROUNDS = 15
+#: 200 KB/s for five seconds.
+WRITER = r"""
+import os, time
+line = b"\x1b[32mwords of an agent\x1b[0m at work on something long and dull\r\n" * 70
+while not os.path.exists("begin"):
+    time.sleep(0.01)
+began = time.time()
+for i in range(250):
+    os.write(1, line[:4000])
+    time.sleep(max(0.0, began + i * 0.02 - time.time()))
+os.write(1, b"\r\nend of it")
+open("ended-" + os.environ["CHORAGOS_ROLE"], "w").close()
+time.sleep(600)
+"""
 NAMES = ("ant", "bee", "cat", "dog")
 
 
@@ -97,6 +114,80 @@ def test_an_errand_costs_little_more_than_the_interpreter(tmp_path: Path) -> Non
         Row("choragos gates", long_way * 1000, "ms CPU"),
     ]
     show("what a verb costs", rows)
+
+
+async def test_a_deck_of_fifty_roles_starts_and_stops_beside_a_loop_that_keeps_turning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = DeckRig(tmp_path)
+    monkeypatch.chdir(rig.dir)
+    quiet = {"command": "sh", "args": ["-c", "echo ready; exec sleep 600"]}
+    rig.team(*({"name": f"r{number}", **quiet} for number in range(50)))
+    session = Session(
+        Options(
+            config=load_config(None, rig.dir), paths=rig.paths, gateway_flag=False, environ=rig.env
+        )
+    )
+    late: list[float] = []
+    watch = asyncio.create_task(stall(late))
+    try:
+        await asyncio.sleep(0.1)
+        late.clear()
+        await session.start()
+        starting, late[:] = list(late), []
+    finally:
+        await session.stop()
+        watch.cancel()
+        rig.close()
+    show(
+        "stall of a whole deck's loop",
+        [
+            Row(f"50 roles {what}: worst stall", max(seen) * 1000, "ms", 20.0)
+            for what, seen in (("start", starting), ("stop", late))
+        ],
+    )
+
+
+def test_five_roles_that_write_without_end_cost_half_a_core_at_most(tmp_path: Path) -> None:
+    rig = DeckRig(tmp_path)
+    (rig.dir / "writer.py").write_text(WRITER)
+    writer = {"command": sys.executable, "args": ["-S", "writer.py"]}
+    names = [f"w{number}" for number in range(5)]
+    try:
+        rig.team(*({"name": name, **writer} for name in names))
+        rig.serve()
+        before, began = spent(rig.pid()), time.monotonic()
+        (rig.dir / "begin").touch()
+        rig.wait(lambda: len(list(rig.dir.glob("ended-*"))) == 5, 60)
+        share = (spent(rig.pid()) - before) / (time.monotonic() - began)
+        rig.cli("kill")
+        shown = [(rig.state_dir / "logs" / f"{name}.log").read_text() for name in names]
+    finally:
+        rig.close()
+    show("steady output", [Row("a deck of 5 panes x 200 KB/s", share * 100, "% of a core", 50.0)])
+    assert all("end of it" in text for text in shown)
+    # 250 times 4,000 bytes in lines of 66, and the last in pieces: none is missing.
+    assert all(text.count("words of an agent") >= 9_000 for text in shown)
+
+
+async def stall(late: list[float]) -> None:
+    """Record how late the loop wakes, less the time it waited for a core, until cancelled."""
+    while True:
+        before, queued = time.monotonic(), waited_for_a_core()
+        await asyncio.sleep(0.001)
+        over = time.monotonic() - before - 0.001
+        late.append(max(0.0, over - (waited_for_a_core() - queued)))
+
+
+def waited_for_a_core() -> float:
+    """Seconds this thread has stood in the queue for a core: other work's fault, not ours."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+def spent(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def choragos(rig: DeckRig) -> list[str]:

@@ -165,6 +165,12 @@ def test_random_bytes_never_stop_the_deck(rig: DeckRig) -> None:
     assert not (rig.state_dir / "logs" / "crash.log").exists()
 
 
+def test_a_client_whose_command_is_refused_before_its_end_reads_why(rig: DeckRig) -> None:
+    ack = rig.send(Verb.DELEGATE, to=("coder",), task="x" * (6 << 20))
+    assert ack["status"] == "error"
+    assert "brief file" in ack["reason"]
+
+
 def test_a_socket_whose_path_is_too_long_says_what_to_do(short_dir: Path) -> None:
     path = short_dir / ("x" * 100) / "deck.sock"
     path.parent.mkdir()
