@@ -168,3 +168,39 @@ def test_a_changed_file_of_another_role_waits_for_a_person(rig: DeckRig) -> None
     assert rig.task("T1")["state"] == "refused"
     events = parse_events(rig.state_dir / "logs" / "events.log")
     assert [e.fields["verdict"] for e in events if e.msg == "ownership"] == ["violation", "gate"]
+
+
+def test_a_branch_is_merged_only_after_its_judge_read_it_where_it_is(rig: DeckRig) -> None:
+    home = f"import os\nHOME = {str(rig.dir)!r}\n"
+    agent = home + JUDGE.replace("'verdicts'", "HOME + '/verdicts'").replace(
+        'f"seen-{role}.txt"', 'HOME + f"/seen-{role}.txt"'
+    ).replace("f'seen-{role}.txt'", "HOME + f'/seen-{role}.txt'")
+    (rig.dir / "agent.py").write_text(agent)
+    (rig.dir / ".gitignore").write_text("seen-*.txt\nverdicts\n.choragos\n.choragos.toml\n")
+    for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "first")):
+        git(rig, *command)
+    (rig.dir / "verdicts").write_text("VERDICT: 3/10\nVERDICT: 9/10\n")
+    worker = {"judge": "critic", "worktree": True, "merge": "auto"}
+    rig.team(
+        agent_role("orchestrator"),
+        agent_role("coder", "write", "report", **worker),
+        agent_role("critic", "judge", worktree=True),
+    )
+    rig.serve()
+    rig.wait_idle("coder", "critic")
+    rig.delegate("coder", "write a parser")
+    rig.wait(lambda: rig.task("T1").get("merge", {}).get("state") == "merged", 60)
+    text = (rig.state_dir / "tasks" / "T2.md").read_text()
+    assert f"The work is in {rig.state_dir}/worktrees/coder." in text
+    assert f"this file: {rig.state_dir}/judge-verdict-T1-r1.md\n" in text
+    subjects = git(rig, "log", "--format=%s", "--first-parent").splitlines()
+    assert subjects == ["choragos: merge coder (T1)", "first"]
+    made = git(rig, "log", "--format=%s", "HEAD^2").splitlines()
+    assert [line.split()[:2] for line in made[:2]] == [["choragos:", "T1"], ["choragos:", "T1"]]
+    assert (rig.dir / "made-1").exists()
+    assert (rig.dir / "made-2").exists()
+
+
+def git(rig: DeckRig, *arguments: str) -> str:
+    line = ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments]
+    return subprocess.run(line, cwd=rig.dir, capture_output=True, text=True, check=True).stdout
