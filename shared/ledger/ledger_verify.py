@@ -54,6 +54,7 @@ AT: list[Any] = []  # code, place and meaning if what is looked at now is odd in
 Record = dict[str, Any]
 Key = tuple[str, bytes, bytes]  # name, key id, public key
 Claim = tuple[str, str, str, int, bytes, int]  # code if it is wrong, note, origin, size, root, time
+STEP, LARGE = 1 << 16, 1 << 23  # bytes in a piece of work; and from which on two processors help
 sha256 = hashlib.sha256
 
 
@@ -121,7 +122,7 @@ def study(block: bytes) -> tuple[Any, ...]:
     Number and link of the first record, hashes and times of all, (records before, note) of each
     checkpoint, whether all is good, requests without outcome, and the records that say more than
     that a call began or ended as usual, with the time before and if their request is elsewhere."""
-    lines, kept = block.split(b"\n"), list[Any]()
+    (*lines, _), kept = block.split(b"\n"), list[Any]()  # what has no line break is no line yet
     bodies = [line for line in lines if not line.startswith(CP)]
     marks = [place for place, line in enumerate(lines) if line.startswith(CP)]
     notes = [(place - n, note_in(lines[place]) or "?") for n, place in enumerate(marks)]
@@ -149,6 +150,17 @@ def study(block: bytes) -> tuple[Any, ...]:
     good = len(records)
     notes = [note for note in notes if note[0] <= good]
     return first, leaves[:good], times, notes, good == len(bodies), waiting, kept
+
+
+def study_file(task: tuple[Path, int, int]) -> tuple[Any, ...]:
+    """What the lines of a file show that begin between two places in it."""
+    path, start, end = task
+    with path.open("rb") as file:
+        file.seek(max(start - 1, 0))
+        if start:
+            file.readline()  # it began before
+        block = file.read(max(end - file.tell(), 0))
+        return study(block + (file.readline() if block and block[-1:] != b"\n" else b""))
 
 
 # -- signed notes ----------------------------------------------------------------------------------
@@ -385,19 +397,14 @@ class Log:
 
     def segment(self, path: Path, last: bool, spread: Any) -> None:
         """Follow a file of records and its seal. `spread` is `map`, or one for all processors."""
-        digest, rest, seal = sha256(), b"", path.with_suffix(".seal")
-
-        def blocks() -> Iterator[bytes]:
-            nonlocal rest
-            with path.open("rb") as file:
-                while chunk := file.read(1 << 16):
-                    digest.update(chunk)
-                    block, gap, rest = (rest + chunk).rpartition(b"\n")
-                    need(len(rest) < 1 << 17, "record_changed")  # no line is so long
-                    if gap:
-                        yield block
-
-        for piece in spread(study, blocks()):
+        digest, seal, size = sha256(), path.with_suffix(".seal"), path.stat().st_size
+        tasks = [(path, start, min(start + STEP, size)) for start in range(0, size, STEP)]
+        pieces, rest = spread(study_file, tasks), b""
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 16):
+                digest.update(chunk)
+                rest = (rest[-(1 << 17) :] + chunk).rpartition(b"\n")[2]
+        for piece in pieces:
             self.take(piece)
         torn = TAMPERED if note_in(rest) or note_in(rest[:-1]) else INCOMPLETE
         need(not rest, "torn_tail", self.size, torn)
@@ -537,7 +544,7 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
     if int(files[0].stem):  # what was before may have been pruned
         seals = folder.glob("segments/*.seal")
         log.seal(max(path for path in seals if path.stem < files[0].stem), "")
-    begun, large = (log.size, log.previous), sum(path.stat().st_size for path in files) > 1 << 23
+    begun, large = (log.size, log.previous), sum(path.stat().st_size for path in files) > LARGE
     with multiprocessing.Pool(2) if large else contextlib.nullcontext() as pool:
         for path in files:
             AT[:] = "segment_missing", log.size, INCOMPLETE
@@ -592,7 +599,7 @@ def verify_part(files: dict[str, bytes], given: list[Key]) -> Log:
         line, shown = (files.get(f"records/{seq:020d}.{end}") for end in ("json", "tlog-proof"))
         need(line and shown, "proof_missing", seq, INCOMPLETE)
         if line and shown:
-            (number, _), [leaf], *_, good, waiting, [(record, _, loose)] = study(line)
+            (number, _), [leaf], *_, good, waiting, [(record, _, loose)] = study(line + b"\n")
             text, _, end = shown.decode().partition("\n\n")
             title, index, *proof = text.split("\n")
             need((number, title, index) == (seq, "c2sp.org/tlog-proof@v1", f"index {seq}"))

@@ -549,6 +549,32 @@ def test_damage(log: Path, case: str) -> None:
     assert verify(log).code == code
 
 
+@pytest.mark.parametrize("step", [1, 2, 333, 1000])
+def test_where_the_work_is_divided_makes_no_difference(
+    log: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_verify, "STEP", step)
+    assert verify(log).code == 0
+    path = list_segments(log)[-1]
+    data, chance = path.read_bytes(), random.Random(step)
+    for added in (b"\n", b"x" * 2000 + b"\n", b"~"):
+        at = chance.choice([0, *[n + 1 for n, byte in enumerate(data[:-1]) if byte == 10]])
+        path.write_bytes(data[:at] + added + data[at:])
+        assert verify(log).code == 1
+    path.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1 + 20])
+    assert verify(log).code == 2
+
+
+def test_two_processors_give_the_same_answers(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_verify, "LARGE", 0)
+    monkeypatch.setattr(ledger_verify, "STEP", 500)
+    assert verify(log).code == 0
+    in_last(lambda lines: [line.replace(b'"task":"T1"', b'"task":"T2"') for line in lines])(log)
+    assert verify(log).code == 1
+    list_segments(log)[0].unlink()
+    assert verify(log).code in (1, 2)
+
+
 SIGNED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "a number of 2^53": lambda record: record | {"ext": {"n": 1 << 53}},
     "a nested number of 2^53": lambda record: record | {"ext": {"n": [{"m": -(1 << 53)}]}},
