@@ -10,6 +10,7 @@ not go on by itself goes to a person. Used by `deck.review`, with the turn of th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class Loops:
     merging: Merging
     #: Loops seen in trouble once: what a restart is about to mend looks the same for a moment.
     _doubted: set[str] = field(default_factory=set)
+    #: Verdicts by the report that brought them, until they are ruled on.
+    _read: dict[str, tuple[Path, bytes]] = field(default_factory=dict)
 
     # -- what agents read -----------------------------------------------------------------------
 
@@ -158,7 +161,8 @@ class Loops:
             )
             return
         try:
-            path, data = await asyncio.to_thread(self._verdict, Path(loop.path), report)
+            read = self._read.get(report.id)
+            path, data = read if read is not None else await self._verdict_of(judged, report)
         except NoVerdict as none:
             self._tell(task, judged, None, "none")
             await self.settling.gate(task, str(none))
@@ -241,6 +245,21 @@ class Loops:
             self.desk.events.write(
                 "WARN", "judge verdict removed", id=judged.judges, round=judged.round
             )
+
+    async def look(self, judged: Task, report: Report) -> None:
+        """Read a verdict as its judge reports, before anybody else can change it much."""
+        loop = self.desk.state.loops.get(judged.judges)
+        if loop is not None and loop.judge_task == judged.id and loop.state is LoopState.JUDGING:
+            with contextlib.suppress(NoVerdict):
+                self._read[report.id] = await self._verdict_of(judged, report)
+
+    def forget(self, report: Report) -> None:
+        """Drop a verdict that was read and is not needed any more."""
+        self._read.pop(report.id, None)
+
+    async def _verdict_of(self, judged: Task, report: Report) -> tuple[Path, bytes]:
+        dictated = self.desk.state_dir / judging.verdict_name(judged.judges, judged.round)
+        return await asyncio.to_thread(self._verdict, dictated, report)
 
     def _verdict(self, dictated: Path, report: Report) -> tuple[Path, bytes]:
         """Return the file that a judge's report is about, and its bytes, up to one more than

@@ -125,6 +125,7 @@ class Review:
         report = self.desk.state.reports[report_id]
         task = self.desk.state.tasks.get(report.task)
         if task is not None and (task.judges or report.state is ReportState.HELD):
+            await self.loops.look(task, report)
             await self.settling.look(task, report)
 
     async def take(self, report_id: str) -> None:
@@ -142,6 +143,7 @@ class Review:
                 raise
             finally:
                 self.settling.forget(report)
+                self.loops.forget(report)
 
     async def _take(self, task: Task, report: Report) -> None:
         if task.judges:
