@@ -107,7 +107,7 @@ class Panel:
             approvers=dict(config.approvers),
             approvals=config.gates.approvals,
             by_role={role.name: role.approvals for role in reversed(config.roles)},
-            expire=round((config.gates.expire or 0) * 1_000_000),
+            expire=max(1, round(config.gates.expire * 1_000_000)) if config.gates.expire else 0,
         )
 
     def needed(self, *roles: str, least: int = 1) -> int:

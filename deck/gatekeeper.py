@@ -63,6 +63,7 @@ class Gatekeeper:
     _rung: set[str] = field(default_factory=set)
     _stamps: dict[str, _Stamp] = field(default_factory=dict)
     _looking: set[str] = field(default_factory=set)
+    _noticed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Take the panel from the team file as it is now."""
@@ -320,6 +321,10 @@ class Gatekeeper:
             desk.changed_gates.pop(gate_id, None)
         elif gate_id not in desk.changed_gates:
             desk.changed_gates[gate_id] = changed
+            if gate_id in self._noticed:
+                # A file that goes to and fro is not worth the start role's attention each time.
+                return
+            self._noticed.add(gate_id)
             desk.events.write("WARN", "gate changed", gate=gate_id, reason=changed)
             desk.notify(f"{gate_id} for {gate.task or gate.role} cannot be approved now: {changed}")
 

@@ -23,7 +23,7 @@ def gate_decision(record: Record) -> str:
     return join(
         f"gate {piece(record, 'gate', 'id')} {piece(record, 'gate', 'state')}",
         given("for", piece(record, "task")),
-        given("by", piece(record, "gate", "approver")),
+        given(_by(record), piece(record, "gate", "approver")),
         because(piece(record, "ext", "reason")),
     )
 
@@ -148,9 +148,13 @@ def _gate_voted(record: Record) -> str:
     return join(
         f"gate {piece(record, 'ext', 'id')} was approved, and needs one more approval",
         given("for", piece(record, "task")),
-        given("by", piece(record, "ext", "sender")),
+        given(_by(record), piece(record, "ext", "sender")),
         because(piece(record, "ext", "reason")),
     )
+
+
+def _by(record: Record) -> str:
+    return "with the signature of" if text_at(record, "ext", "sig") else "by"
 
 
 def _of_task(words: str) -> Callable[[Record], str]:

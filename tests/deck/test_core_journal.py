@@ -90,6 +90,8 @@ async def test_both_halves_of_a_gate_are_records_of_its_task(tmp_path: Path) -> 
         "gate_decision",
     }
     assert describe(records[-1]) == "gate G1 approved for T1 by anna"
+    signed = {**records[-1], "ext": {**records[-1]["ext"], "sig": "AA=="}}
+    assert describe(signed) == "gate G1 approved for T1 with the signature of anna"
     journal.close()
 
 

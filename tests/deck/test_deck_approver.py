@@ -209,6 +209,19 @@ def test_a_passphrase_file_is_the_users_alone(tmp_path: Path) -> None:
     assert passphrase_file(environ) == PASSPHRASE
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such switch")
+def test_a_process_that_knows_a_passphrase_cannot_be_read_by_its_neighbors(tmp_path: Path) -> None:
+    secret = tmp_path / "p"
+    secret.write_text(PASSPHRASE)
+    secret.chmod(0o600)
+    code = (
+        "import ctypes; from deck.cli.passphrase import ask_passphrase; ask_passphrase('x');"
+        "raise SystemExit(10 + ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    )
+    environ = {"PATH": os.environ["PATH"], PASSPHRASE_ENV: str(secret)}
+    assert subprocess.run([sys.executable, "-c", code], env=environ, check=False).returncode == 10
+
+
 def test_keys_are_in_the_users_configuration() -> None:
     assert key_directory(None, {"HOME": "/h"}) == Path("/h/.config/choragos/approvers")
     assert key_directory(None, {"XDG_CONFIG_HOME": "/c"}) == Path("/c/choragos/approvers")

@@ -221,6 +221,12 @@ async def test_a_brief_that_is_again_what_it_was_can_be_approved(tmp_path: Path)
     brief.write_text("do it")
     await rig.tick()
     assert rig.desk.changed_gates == {}
+    rig.now = "other again"
+    brief.write_text("do that")
+    await rig.tick()
+    assert gate in rig.desk.changed_gates
+    assert len(rig.desk.notices) == 1, "an agent that goes to and fro fills no pane"
+    rig.now = "digest"
     assert (await rig.decide(Verb.APPROVE, gate))["decision"] == "approved"
 
 
