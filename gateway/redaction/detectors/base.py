@@ -229,11 +229,17 @@ def set_of(words: Iterable[str]) -> int:
     return name
 
 
-def leftmost_longest(found: Iterable[Found]) -> list[Found]:
+#: Fewer cannot overlap.
+_SOME: Final = 2
+
+
+def leftmost_longest(found: list[Found]) -> list[Found]:
     """Return those of some words that a reader meets who takes at each place the longest, and goes
     on behind it."""
     chosen: list[Found] = []
     at = 0
+    if len(found) < _SOME:
+        return found
     for one in sorted(found, key=_beginning):
         if one[1] >= at:
             chosen.append(one)

@@ -223,7 +223,11 @@ class Detector:
             wanted = self._wanted(source)
         if not wanted:
             return
-        asked = [rule for rule in rules if wanted & self._bits[id(rule)]]
+        asked = (
+            list(rules)
+            if wanted == _ALL
+            else [rule for rule in rules if wanted & self._bits[id(rule)]]
+        )
         found = [
             span
             for rule in asked

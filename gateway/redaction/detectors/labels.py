@@ -129,7 +129,9 @@ class Labels:
         tagged: bool | None = None
         for index, start, end in leftmost_longest(source.found(self._set)):
             # Most are parts of other words, as the character before tells.
-            if (start and _goes_on(text, start)) or not _is_whole(text, folded, start, end):
+            if (start and text[start - 1].isalpha() and _goes_on(text, start)) or not _is_whole(
+                text, folded, start, end
+            ):
                 if self._joined[index]:
                     yield from self._within(text, folded, start, end)
                 continue
