@@ -55,6 +55,10 @@ NO_SUCH_PATH: Final = (400, 404, 405, 501)
 BAD_ADDRESS: Final = "addr in [sphragis] must be a host and a port, like 127.0.0.1:8787"
 HOST_CHARS: Final = 253
 
+#: AttributeError: what httpx's own libraries raise over a connection that is gone the moment it was
+#: made, because they ask a socket that is not there any more for its peer.
+_NO_ANSWER: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, AttributeError)
+
 _HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\]")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 
@@ -154,7 +158,7 @@ class Gateway:
             self.last = await self._ask()
         except TimeoutError:
             self.last = Readiness(False, f"no answer from {self.url} within 500 ms")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+        except _NO_ANSWER:
             self.last = Readiness(False, f"{self.url} does not answer")
         return self.last
 
@@ -175,7 +179,7 @@ class Gateway:
         try:
             async with asyncio.timeout(SCRAPE_SECONDS):
                 status, body = await self._get("/metrics", SCRAPE_LIMIT_BYTES)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+        except (TimeoutError, *_NO_ANSWER):
             return None
         return read_scrape(body.decode("utf-8", "replace")) if status == 200 else None
 
@@ -229,7 +233,7 @@ class Gateway:
             return Stamped(StampKind.FAILED, f"no answer within {STAMP_SECONDS:g} s")
         except (httpx.ConnectError, FileNotFoundError, NotADirectoryError):
             return Stamped(StampKind.ABSENT, f"no gateway listens on {path}")
-        except (httpx.HTTPError, OSError, ValueError) as wrong:
+        except _NO_ANSWER as wrong:
             return Stamped(StampKind.FAILED, f"it does not answer ({type(wrong).__name__})")
         if status == 200:
             self.managed = _managed(answer)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from pathlib import Path
 
 import httpx
@@ -47,6 +49,7 @@ def not_ready(*reasons: object) -> httpx.Response:
         ({"/readyz": httpx.Response(302)}, False, "it answers 302", None),
         ({"/readyz": not_ready("a\x1b[31m\nb")}, False, "a[31mb", None),
         ({"/readyz": httpx.ConnectError("no")}, False, "does not answer", None),
+        ({"/readyz": AttributeError("getpeername")}, False, "does not answer", None),
         ({"/readyz": 5.0}, False, "within 500 ms", None),
     ],
 )
@@ -156,3 +159,22 @@ async def test_an_existing_gateway_has_500_ms_for_its_own_answer() -> None:
         transport=httpx.MockTransport(handle),
     )  # fmt: skip
     assert (await gateway.probe()).ready
+
+
+async def test_a_gateway_that_is_gone_the_moment_it_was_reached_is_no_fault_of_ours() -> None:
+    def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = writer.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.close()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    config = SphragisConfig(enabled=True, addr=f"127.0.0.1:{port}")
+    gateway = Gateway(config, log=Path("x"), environ={})
+    async with server:
+        for _ in range(100):
+            assert not (await gateway.probe()).ready
+            assert await gateway.scrape() is None
+    await gateway.stop()
+    broken = asked({"/metrics": AttributeError("getpeername")}, [])
+    assert await broken.scrape() is None
