@@ -244,12 +244,19 @@ class Review:
         """Go on, after a start, with the reviews that an earlier run left open: what was decided
         is carried out, what was in doubt goes to a person, and only a report that nobody had
         looked at yet begins its review again."""
-        for task in list(self.desk.state.tasks.values()):
-            if task.judges:
-                continue
-            async with self.settling.turn(task.id):
-                await self._go_on(self.desk.state.tasks[task.id], "the deck stopped")
+        for task_id in self._unfinished():
+            async with self.settling.turn(task_id):
+                await self._go_on(self.desk.state.tasks[task_id], "the deck stopped")
         self._close_unneeded()
+
+    def _unfinished(self) -> list[str]:
+        """Return the tasks whose review has not come to its end, oldest first."""
+        state = self.desk.state
+        waiting = {r.task for r in state.reports.values() if r.state is ReportState.HELD}
+        over = (LoopState.ACCEPTED, LoopState.REJECTED)
+        waiting |= {loop.task for loop in state.loops.values() if loop.state not in over}
+        waiting |= {task.id for task in state.open_tasks() if task.state is TaskState.IN_REVIEW}
+        return [task_id for task_id in state.tasks if task_id in waiting]
 
     async def _go_on(self, task: Task, cause: str) -> None:
         loop = self.desk.state.loops.get(task.id)
