@@ -397,10 +397,12 @@ class Log:
 
     def segment(self, path: Path, last: bool, spread: Any) -> None:
         """Follow a file of records and its seal. `spread` is `map`, or one for all processors."""
-        digest, seal, size = sha256(), path.with_suffix(".seal"), path.stat().st_size
+        seal, size, digest = path.with_suffix(".seal"), path.stat().st_size, sha256()
+        sealed = seal.exists()
         tasks = [(path, start, min(start + STEP, size)) for start in range(0, size, STEP)]
         pieces, rest = spread(study_file, tasks), b""
         with path.open("rb") as file:
+            file.seek(0 if sealed else max(size - (1 << 17), 0))  # else nobody asks for the hash
             while chunk := file.read(1 << 16):
                 digest.update(chunk)
                 rest = (rest[-(1 << 17) :] + chunk).rpartition(b"\n")[2]
@@ -411,13 +413,13 @@ class Log:
         need(self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
         good = not self.note or signed_text(self.note, self.keys, every=True)
         need(good, "checkpoint_signature", self.size - 1)  # the last one, which is published
-        if seal.exists():
+        if sealed:
             AT[:] = "seal_changed", int(path.stem), TAMPERED
             self.seal(seal, digest.hexdigest())
         elif not last:
             self.previous = ""
             need(False, "seal_missing", int(path.stem), INCOMPLETE)
-        if seal.exists() or not last:
+        if sealed or not last:
             self.keys, self.segment_key = self.keys[-1:], self.next_key
 
     def seal(self, path: Path, file_hash: str) -> None:
