@@ -389,7 +389,8 @@ def test_a_handover_waits_for_the_whole_document_and_the_next_team_reads_it(rig:
     assert (told["handoff"], told["config_path"]) == (True, str(following))
     for message in ("handoff requested", "handoff document written", "handoff done"):
         assert f'msg="{message}"' in rig.events()
-    assert how.replace("choragos ", "") in rig.state_dir.joinpath("logs/server.log").read_text()
+    log = rig.state_dir / "logs" / "server.log"
+    rig.wait(lambda: f"handed over; go on with `{how}`" in log.read_text())
 
     refused = rig.cli("serve", "--detach", "--no-sphragis", "--resume")
     assert "handed over to" in refused.stderr

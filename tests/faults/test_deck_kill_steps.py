@@ -23,7 +23,7 @@ from shared.ledger import verify_path
 
 #: Runs a deck that ends itself by SIGKILL before or after the first record of a kind is durable.
 DYING = """
-import os, signal, sys
+import os, signal, sys, time
 from deck.journal import Journal
 op, state, when = sys.argv[1:4]
 def hit(entry):
@@ -33,6 +33,8 @@ def die():
 record, durable = Journal.record, Journal._durable
 def dying_record(self, entry):
     if when == "before" and hit(entry):
+        # What was noted before it is written by another thread.
+        time.sleep(0.3)
         die()
     return record(self, entry)
 async def dying_durable(self, entry, waiter):
@@ -204,7 +206,8 @@ def test_a_budget_that_fired_still_holds_and_one_that_was_about_to_fires(
     rig.wait_idle("coder")
     line = 'sphragis_tokens_total{{agent="coder",model="m-1",direction="input"}} {}\n'
     gateway.metrics = line.format(150_000)
-    tried(rig.status)
+    # Looking counts, at most once a second.
+    rig.wait(lambda: not tried(rig.status))
     assert fell(deck)
     rig.serve("--sphragis")
     if when == "before":
