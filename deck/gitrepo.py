@@ -194,11 +194,6 @@ class GitRepo:
         found = self.run("rev-parse", "--git-path", name).removesuffix(b"\n")
         return self.top / os.fsdecode(found)
 
-    def stage_everything(self) -> None:
-        """Put the workspace into this working tree's own index: of a role's worktree, which is the
-        deck's to commit. Raises GitError."""
-        self._add_everything(None)
-
     def head(self) -> str | None:
         """Return the commit HEAD points to, or None in a repository without a commit."""
         result = self._start(("rev-parse", "--verify", "--quiet", "HEAD^{commit}"))
@@ -320,7 +315,7 @@ class GitRepo:
     def _is_there(self, path: bytes) -> bool:
         return os.path.lexists(os.path.join(os.fsencode(self.top), path))
 
-    def _add_everything(self, index: Path | None) -> None:
+    def _add_everything(self, index: Path) -> None:
         sparse = self._start(("config", "--type=bool", "core.sparseCheckout")).stdout
         beyond = ("--sparse",) if sparse.strip() == b"true" else ()
         result = self._start(

@@ -333,11 +333,12 @@ class Worktrees:
                 f"count as deleted; run `git -C {repo.top} reset` there."
             )
         before = repo.head() or ""
-        repo.stage_everything()
-        staged = repo.run("write-tree").strip()
+        # By way of a temporary index, which runs no program of a repository in the checkout.
+        tree = repo.write_workspace_tree()
         merging = repo.git_path("MERGE_HEAD").exists()
-        if staged == repo.run("rev-parse", "HEAD^{tree}").strip() and not merging:
+        if tree == repo.run("rev-parse", "HEAD^{tree}").decode().strip() and not merging:
             return Committed(before, is_new=False)
+        repo.run("read-tree", "-i", "-m", tree)
         done = repo.attempt(
             "commit", "-q", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-",
             stdin=subject.encode("utf-8", "replace"), hooks=hooks,

@@ -204,6 +204,8 @@ def _checkouts(places: Places, git: Path | None, checkout: Path | None) -> Itera
             continue
         if place == checkout:
             yield Mount(Show.WRITE, top)
+            # Only its being there keeps the role from making it.
+            (own / "config.worktree").touch()
         yield Mount(Show.WRITE, own)
         kept = [top / ".git", *(own / name for name in _OBEYED_IN_A_CHECKOUT)]
         yield from (Mount(Show.READ, path) for path in kept if path.exists())

@@ -457,6 +457,51 @@ def test_conflict_markers_are_never_committed(top: Path, trees: Worktrees) -> No
         trees.commit("coder", "choragos: T1 x", hooks())
 
 
+def test_no_program_of_a_repository_in_the_checkout_is_run(
+    top: Path, trees: Worktrees, tmp_path: Path
+) -> None:
+    made = trees.make("coder")
+    inner = made.top / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    advance(inner, "x.txt")
+    git(made.top, "add", "inner")
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    git(inner, "config", "core.fsmonitor", str(program))
+    git(inner, "config", "filter.evil.clean", str(program))
+    (inner / ".gitattributes").write_text("* filter=evil\n")
+    (inner / "x.txt").write_text("changed")
+    (made.top / "kept.txt").write_text("changed")
+    assert trees.commit("coder", "choragos: T1 x", hooks()).is_new
+    trees.freshen("coder")
+    trees.standing("coder")
+    assert not (tmp_path / "ran").exists()
+    assert "160000" in git(made.top, "ls-tree", "HEAD", "inner")
+
+
+def test_files_the_role_told_git_to_overlook_are_committed(top: Path, trees: Worktrees) -> None:
+    made = trees.make("coder")
+    git(made.top, "update-index", "--assume-unchanged", "kept.txt")
+    (made.top / "kept.txt").write_text("hidden")
+    trees.commit("coder", "choragos: T1 x", hooks())
+    assert git(made.top, "show", "HEAD:kept.txt") == "hidden"
+    assert git(made.top, "status", "--porcelain") == ""
+
+
+def test_a_sparse_checkout_commits_what_is_there_and_deletes_nothing(
+    top: Path, trees: Worktrees
+) -> None:
+    made = trees.make("coder")
+    git(made.top, "sparse-checkout", "set", "--no-cone", "/kept.txt")
+    assert not (made.top / "sub" / "inner.txt").exists()
+    (made.top / "kept.txt").write_text("changed")
+    trees.commit("coder", "choragos: T1 x", hooks())
+    assert git(made.top, "diff", "--name-status", "HEAD^", "HEAD") == "M\tkept.txt\n"
+    assert git(made.top, "status", "--porcelain") == ""
+
+
 def test_what_a_hook_says_is_kept_to_one_line() -> None:
     said = last_lines(b"one\n\ntwo\x1b[31m\n" + b"x" * 2000)
     assert len(said) == 600
