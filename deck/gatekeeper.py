@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,14 +21,12 @@ from deck.approvers import DECK_NAME
 from deck.board import Decision, Entry, Gate, GateKind, IllegalMove, Op
 from deck.callers import Caller
 from deck.desk import Desk
+from deck.gate_watch import GateWatch
 from deck.journal import JournalFailed
 from deck.protocol import Command, Verb, error, ok
 
 #: A durable record on its way.
 Durable = asyncio.Future[Any]
-#: What tells whether a file may hold something else than before: which file, its size, its times;
-#: None: it is not there.
-_Stamp = tuple[int, int, int, int, int] | None
 
 
 class Changed(Exception):
@@ -59,15 +56,14 @@ class Gatekeeper:
     desk: Desk
     #: Who decides. Fixed from the start: a team file that is changed later adds nobody.
     panel: Panel = field(init=False)
+    watch: GateWatch = field(init=False)
     _rules: dict[GateKind, Rules] = field(default_factory=dict)
     _rung: set[str] = field(default_factory=set)
-    _stamps: dict[str, _Stamp] = field(default_factory=dict)
-    _looking: set[str] = field(default_factory=set)
-    _noticed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Take the panel from the team file as it is now."""
         self.panel = Panel.of(self.desk.config)
+        self.watch = GateWatch(self.desk, self._change_of)
 
     def serve(self, kind: GateKind, rules: Rules) -> None:
         """Let gates of a kind follow these rules."""
@@ -204,6 +200,9 @@ class Gatekeeper:
             return f"{gate.path} is not what the gate was opened about"
         return await self._changed(rules, gate)
 
+    async def _change_of(self, gate: Gate) -> str:
+        return await self.misfit(gate, None)
+
     async def _changed(self, rules: Rules, gate: Gate) -> str:
         try:
             present = await rules.present(gate)
@@ -280,7 +279,7 @@ class Gatekeeper:
         for gate in waiting:
             if stale := self.panel.staleness(self.desk.state.run, gate, self.desk.now()):
                 self.desk.job(self._end(gate, stale))
-        await self._notice(waiting)
+        await self.watch.look(waiting)
 
     async def _end(self, gate: Gate, why: str) -> None:
         try:
@@ -288,45 +287,6 @@ class Gatekeeper:
         except (IllegalMove, JournalFailed):
             # Decided meanwhile; or nothing can be recorded now, and the next tick tries again.
             return
-
-    async def _notice(self, waiting: Sequence[Gate]) -> None:
-        """Look again at what a file is part of, when the file may be another one."""
-        paths = {gate.id: path for gate in waiting if (path := self._path(gate))}
-        for gate_id in self._stamps.keys() - paths.keys():
-            del self._stamps[gate_id]
-        if not paths:
-            return
-        stamps = await asyncio.to_thread(_stamps, paths)
-        for gate_id, stamp in stamps.items():
-            known = gate_id in self._stamps and self._stamps[gate_id] == stamp
-            if not known and gate_id not in self._looking:
-                self._stamps[gate_id] = stamp
-                self._looking.add(gate_id)
-                self.desk.job(self._look(gate_id))
-
-    def _path(self, gate: Gate) -> str:
-        task = self.desk.state.tasks.get(gate.task)
-        return gate.path or (task.brief if task and gate.kind is GateKind.ENTRY else "")
-
-    async def _look(self, gate_id: str) -> None:
-        desk, gate = self.desk, self.desk.state.gates[gate_id]
-        try:
-            rules = self._rules.get(gate.kind)
-            changed = await self._changed(rules, gate) if rules is not None else ""
-        finally:
-            self._looking.discard(gate_id)
-        if desk.state.gates[gate_id].decision is not Decision.OPEN:
-            return
-        if not changed:
-            desk.changed_gates.pop(gate_id, None)
-        elif gate_id not in desk.changed_gates:
-            desk.changed_gates[gate_id] = changed
-            if gate_id in self._noticed:
-                # A file that goes to and fro is not worth the start role's attention each time.
-                return
-            self._noticed.add(gate_id)
-            desk.events.write("WARN", "gate changed", gate=gate_id, reason=changed)
-            desk.notify(f"{gate_id} for {gate.task or gate.role} cannot be approved now: {changed}")
 
 
 def _ballot(command: Command, caller: Caller) -> Ballot:
@@ -338,15 +298,3 @@ def _ballot(command: Command, caller: Caller) -> Ballot:
         sig=command.sig,
         signed_at=command.signed_at,
     )
-
-
-def _stamps(paths: dict[str, str]) -> dict[str, _Stamp]:
-    return {gate_id: _stamp(path) for gate_id, path in paths.items()}
-
-
-def _stamp(path: str) -> _Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
