@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from deck.cli.verbs import _app
 from deck.cli.manual import manual
+from deck.cli.verbs import _app
 
 PROGRAM = Path(sys.executable).parent / "choragos"
 VERBS = [name for name, verb in typer.main.get_command(_app).commands.items() if not verb.hidden]
