@@ -17,7 +17,8 @@ PIECES = (
     "7", "42", "0049", "٣", "x", "name", "É", " ", "  ", "\n", "\r\n", "\t", "_", "__", "-", "+",
     "(", ")", "[", ">", "\\", "\\n", "\\u0041", "%41", "%20", "&", "&amp;", "&#64;", "\x1b[1m", ".",
     ",", ", ", "GB82 WEST", "DE44", "8.8.8.8", "12345 Athens", "SW1A 1AA", "=", '"', "'", ":", "/",
-    "in (", "value=", ' id="', "...", "(=", ")=(", "\u00a0",
+    "in (", "VALUES", "values (", "OUTPUT", "((", "[(", "argvalues=[", "]", "value=", ' id="',
+    "...", "(=", ")=(", "\u00a0",
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=80)
 sparse = st.lists(texts, max_size=4).map(("words and words, " * 4).join)
@@ -60,7 +61,8 @@ def test_escapes_are_found_where_one_may_begin(text: str) -> None:
 
 @given(texts)
 def test_brackets_that_open_twice_are_not_overlooked(text: str) -> None:
-    assert Source(text).opens_twice or labels._OPENINGS.search(text) is None
+    assert labels._may_hold_parameters(Source(text)) or labels._PARAMETERS.search(text) is None
+    assert labels._may_hold_values(Source(text)) or labels._VALUES.search(text) is None
 
 
 @given(st.sampled_from(sorted(people._AFTER_FIELD)), texts)

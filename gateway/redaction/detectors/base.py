@@ -54,6 +54,7 @@ class Source:
     """
 
     __slots__ = (
+        "_dense",
         "_digits",
         "_folded",
         "_found",
@@ -76,6 +77,7 @@ class Source:
         self._near = b""
         self._digits: tuple[int, ...] | None = None
         self._joined: bytes | None = None
+        self._dense: bytes | None = None
         self._runs: bytes | None = None
         self._words = -1
         #: The words of each set in the text, for all sets at once.
@@ -139,12 +141,11 @@ class Source:
         return not self._shape or b"0" * least in self._joined
 
     @property
-    def opens_twice(self) -> bool:
-        """Whether a parenthesis may open right behind another bracket, but for blanks and `>`."""
-        if not self.text.isascii():
-            return True
-        openings = self._bytes().translate(None, _BLANKS)
-        return b"((" in openings or b"[(" in openings
+    def dense(self) -> bytes | None:
+        """A text of ASCII without its blanks and the signs of quoted mails; None for others."""
+        if self._dense is None and self.text.isascii():
+            self._dense = self._bytes().translate(None, _BLANKS)
+        return self._dense
 
     def _look(self) -> bytes:
         """Take the shape, and what stands around its digits."""

@@ -380,15 +380,43 @@ def _lists(source: Source) -> list[int]:
         text, folded = source.text, source.folded
         # Each for itself: together they are twice as slow.
         forms = (
-            _VALUES if "value" in folded else None,
+            _VALUES if "value" in folded and _may_hold_values(source) else None,
             _COPIED if "stdin" in folded else None,
-            _PARAMETERS if source.opens_twice and _OPENINGS.search(text) else None,
+            _PARAMETERS if _may_hold_parameters(source) else None,
         )
         known = sorted(found.start() for form in forms if form for found in form.finditer(text))
         source.noted[_LISTS] = known
     return known
 
 
+def _may_hold_values(source: Source) -> bool:
+    """Whether `_VALUES` can find anything."""
+    dense = source.dense
+    if dense is None:
+        return True
+    dense = dense.lower()
+    return b")values(" in dense or b")value(" in dense or b")output" in dense
+
+
+def _may_hold_parameters(source: Source) -> bool:
+    """Whether `_PARAMETERS` can find anything: a bracket that opens right behind another one, and
+    what must stand before the two."""
+    dense = source.dense
+    if dense is None:
+        return _OPENINGS.search(source.text) is not None
+    for pair in (b"((", b"[("):
+        at = dense.find(pair)
+        while at >= 0:
+            before = dense[max(0, at - 1) : at]
+            if before == b",":
+                before = dense[max(0, at - 2) : at - 1]
+            if before in _CLOSERS or dense.endswith(b"argvalues=", 0, at):
+                return True
+            at = dense.find(pair, at + 1)
+    return False
+
+
+_CLOSERS: Final = frozenset((b'"', b"'", b"]", b")"))
 #: Under which a text's lists are noted: several kinds of names ask for them.
 _LISTS: Final = "lists"
 
