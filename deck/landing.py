@@ -152,7 +152,7 @@ class Landings:
             await self.snapshots.after_merge(task, before, made)
 
     async def _merged(self, task: Task, merge: str) -> None:
-        await self._move(task, MergeState.MERGED, f"merged as {merge[:12]}")
+        await self._move(task, MergeState.MERGED, f"commit {merge[:12]}")
         self.desk.events.write("INFO", "merged", id=task.id, role=task.role, commit=merge)
 
     async def _nothing(self, task: Task) -> None:

@@ -151,12 +151,13 @@ def _is_accepted(state: State, task_id: str) -> bool:
 def words(task: Task, label: str, found: Proposal, path: Path) -> str:
     """Return what a person is shown: what it is, why it waits, and the diff."""
     text, whole = found.change.text, len(found.change.text)
+    by_hand = f"git diff {found.change.base} {found.commit}"
     if whole > SHOWN_BYTES:
-        rest = f"\n… {whole - SHOWN_BYTES} more bytes in {path}\n".encode()
-        text = text[:SHOWN_BYTES] + rest
+        text = text[:SHOWN_BYTES] + f"\n… {whole - SHOWN_BYTES} more bytes: {by_hand}\n".encode()
     head = [
         f"Merge {task.id} of {task.role} into {found.target or 'the main tree'}: {label}",
         f"branch {branch_of(task.role)}, commit {found.commit}",
+        f"the diff below is that of `{by_hand}`; a copy is in {path}",
         *([f"why it waits: {found.why}"] if found.why else []),
     ]
     return "\n".join(head) + "\n\n" + text.decode("utf-8", "replace")

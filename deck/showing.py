@@ -93,6 +93,9 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
         body = await pages.file("file", gate.path)
         misfit = await keeper.misfit(gate, body if gate.path else None)
         row["changed"] = misfit or row["changed"]
+        if body and body.decode("utf-8", "replace") in (desk.texts.get(gate.shown) or ""):
+            # A diff that was just shown need not be shown again.
+            pages.parts.pop()
     approve = Command(Verb.APPROVE, id=gate.id)
     return ok(
         gate=row,

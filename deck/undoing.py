@@ -50,7 +50,10 @@ def choose(directory: Path, wanted: str) -> Choice:
                 f"{found.name} was merged into the main tree, and the checkpoint before that is "
                 f"gone; take it out with `git revert -m 1 {commit}`."
             )
-        return Choice(store, found, (f"the files are those of the worktree {store.repo.top}",))
+        notes = [f"the files are those of the worktree {store.repo.top}"]
+        if is_task:
+            notes.append("what was committed stays on its branch; reject its merge to keep it out")
+        return Choice(store, found, tuple(notes))
     raise CheckpointNotFound(
         f"checkpoint {wanted} is of another working tree of this repository, or of a worktree that "
         "is gone; run this in the directory of its deck."

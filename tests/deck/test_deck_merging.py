@@ -301,6 +301,7 @@ async def test_a_gate_shows_the_diff_and_an_approval_merges_it(opened: Opener) -
     assert yard.state(task) is MergeState.GATED
     assert "+by coder" in yard.bench.shown(gate)
     assert gate.path == str(yard.top / ".choragos" / "merge-coder.diff")
+    assert gate.path in yard.bench.shown(gate)
     shown = Path(gate.path).read_bytes()
     assert b"+by coder" in shown
     assert await yard.bench.keeper.misfit(gate, shown) == ""
@@ -642,3 +643,34 @@ async def test_a_merge_meanwhile_is_not_the_work_of_a_task_in_the_main_tree(
     choice = choose(yard.top, mine)
     plan = choice.store.plan_rollback(choice.target)
     assert [change.path for change in plan.changes] == ["mine.txt"]
+
+
+async def test_a_deck_in_a_subdirectory_knows_its_files_in_the_branch(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    git(tmp_path, "init", "-q")
+    (project / "owned.txt").write_text("owned\n")
+    (tmp_path / "owned.txt").write_text("not the deck's\n")
+    git(tmp_path, "add", "project", "owned.txt")
+    git(tmp_path, "commit", "-qm", "first")
+    owner = Role(name="owner", command="sh", owns_files=("owned.txt",))
+    team = (LEAD, CODER, owner)
+    yard = await Yard.over(await Bench.open(tmp_path, team, cast(Branches, Stand())))
+    yard.bench.chairs["owner"].role = Role(name="owner", command="sh")
+    place = yard.merging.place(CODER)
+    assert place == yard.side() / "project"
+    free = await yard.begin()
+    (yard.side() / "owned.txt").write_text("by coder\n")
+    await yard.bench.report("coder", free)
+    assert yard.state(free) is MergeState.MERGED
+    owned = await yard.begin()
+    (place / "owned.txt").write_text("by coder\n")
+    await yard.bench.report("coder", owned)
+    assert yard.gate().why == "it changes files of other roles: project/owned.txt (owner)"
+    await yard.bench.decide(yard.gate())
+    assert (project / "owned.txt").read_text() == "by coder\n"
+    choice = choose(project, owned)
+    plan = choice.store.plan_rollback(choice.target)
+    assert [change.path for change in plan.changes] == ["project/owned.txt"]
+    yard.merging.close()
+    await yard.bench.close()

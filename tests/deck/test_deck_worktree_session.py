@@ -95,8 +95,7 @@ def test_a_merge_waits_for_a_person_who_sees_the_diff(rig: Rig) -> None:
     assert row["branch"] == "choragos/coder"
     assert row["reason"].startswith("waits for G1")
     shown = rig.cli("show", "G1", "--no-pager")
-    if shown.returncode != 2:
-        assert "+by coder" in shown.stdout, shown.stderr
+    assert shown.stdout.count("+by coder") == 1, shown.stderr
     assert not (rig.dir / "new.txt").exists()
     assert rig.cli("approve", "G1").returncode == 0
     rig.wait(lambda: rig.merge("T1") == "merged")
