@@ -30,7 +30,7 @@ from deck.config import CONFIG_NAME, Config
 from deck.desk import Desk
 from deck.handoffs import resume_command
 from deck.recap import ids, told_state
-from deck.screens import Screens
+from deck.screens import WITH_A_WORKER, Screens
 from deck.session_file import SESSION_FILE, BadSessionFile, Snapshot, read_snapshot
 from deck.sessions import SessionError
 
@@ -136,7 +136,9 @@ class Recall:
     async def _lose_in_flight(self, why: str) -> None:
         desk = self.desk
         references: dict[str, str] = {}
-        for task in list(desk.state.in_flight()):
+        for task in list(desk.state.tasks.values()):
+            if task.state not in WITH_A_WORKER:
+                continue
             if task.role not in references:
                 references[task.role] = await asyncio.to_thread(self._screen, task.role)
             reason = f"{why} while {task.role} worked on it"

@@ -19,11 +19,16 @@ from pathlib import Path
 from typing import Final
 
 from deck import briefs
+from deck.board import IN_FLIGHT, TaskState
 from deck.desk import Desk
-from deck.seats import LAST_SCREEN_ROWS, Seat
+from deck.seats import Seat
 from shared.paths import UnsafeDirectory, private_dir
 
 LOOK_SECONDS: Final = 1.0
+#: As many as of a worker whose process has ended.
+SCREEN_ROWS: Final = 40
+#: Tasks that end with their worker's process; one out of time may still be reported.
+WITH_A_WORKER: Final = IN_FLIGHT | {TaskState.TIMED_OUT}
 #: A screen of 40 rows of 120 cells has 5 KB; more than this is cut.
 MAX_BYTES: Final = 64 * 1024
 
@@ -50,11 +55,12 @@ class Screens:
 
     async def keep(self) -> None:
         """Copy what has changed, drop what nobody needs. Raises OSError or UnsafeDirectory."""
-        at_work = {task.role for task in self.desk.state.in_flight()}
+        tasks = self.desk.state.tasks.values()
+        at_work = {task.role for task in tasks if task.state in WITH_A_WORKER}
         changed: dict[str, str] = {}
         for seat in list(self.desk.seats.values()):
             if seat.name in at_work and seat.pane is not None and self._has_changed(seat):
-                changed[file_name(seat.name)] = "\n".join(seat.pane.tail(LAST_SCREEN_ROWS))
+                changed[file_name(seat.name)] = "\n".join(seat.pane.tail(SCREEN_ROWS))
                 # Fifty busy panes in one go would hold up the loop for milliseconds.
                 await asyncio.sleep(0)
         idle = [role for role in self._kept if role not in at_work]

@@ -307,13 +307,14 @@ def kill(rig: DeckRig) -> None:
 def test_after_a_crash_the_lost_work_is_named_has_its_screen_and_goes_again_at_once(
     rig: DeckRig,
 ) -> None:
-    rig.team(agent_role("orchestrator"), agent_role("coder", "busy"), agent_role("tester", "busy"))
+    tester = agent_role("tester", "busy", timeout="1s")
+    rig.team(agent_role("orchestrator"), agent_role("coder", "busy"), tester)
     rig.serve()
     rig.wait_idle("coder", "tester")
     rig.delegate("coder", "one")
     rig.delegate("tester", "two")
     rig.wait_task("T1", "picked-up")
-    rig.wait_task("T2", "picked-up")
+    rig.wait_task("T2", "timed-out")
     rig.wait((rig.state_dir / "screens" / "tester").exists)
     saved = json.loads((rig.state_dir / "session.json").read_text())
     assert [row["id"] for row in saved["board"]] == ["T1", "T2"]
@@ -328,7 +329,7 @@ def test_after_a_crash_the_lost_work_is_named_has_its_screen_and_goes_again_at_o
     again = rig.cli("again", "--all")
     assert (again.returncode, again.stdout) == (0, "queued again: T1, T2\n")
     rig.wait_task("T1", "submitted", "picked-up")
-    rig.wait_task("T2", "submitted", "picked-up")
+    rig.wait_task("T2", "submitted", "picked-up", "timed-out")
     assert rig.cli("again").returncode == 1
     assert rig.cli("again", "--all").stdout == "no task was queued again\n"
 
