@@ -15,12 +15,13 @@ from typing import Final
 from deck.board import IN_FLIGHT, Entry, Op, TaskState
 from deck.callers import Caller
 from deck.desk import Desk
+from deck.endings import START_ERRORS
 from deck.metering import Metering
 from deck.pane.answering import NoAnswer, answer, check
 from deck.pane.pane import Pane
 from deck.pane.process import PaneError
 from deck.protocol import Command, error, ok
-from deck.seats import START_ERRORS, Seat
+from deck.seats import Seat
 from deck.stamping import Stamping
 from deck.usage import Baseline
 

@@ -20,6 +20,7 @@ from deck.callers import Caller
 from deck.config import Config, ConfigError, Role
 from deck.convergence import Plan, converge, objection
 from deck.desk import Desk
+from deck.endings import START_ERRORS
 from deck.gate_rules import differences
 from deck.gatekeeper import Durable, Gatekeeper
 from deck.merging import Merging
@@ -28,7 +29,7 @@ from deck.protocol import Command, Verb, error, ok, one_line
 from deck.recorded import config_text
 from deck.roster import NotOnPath, find_program
 from deck.routing import NotRouted, refuse_unrouted
-from deck.seats import START_ERRORS, Seat
+from deck.seats import Seat
 from deck.sessions import SessionError
 from deck.stamping import Stamping
 from deck.team import Team
@@ -223,7 +224,7 @@ class Reloading:
         desk = self.desk
         await asyncio.gather(*(self._remove(desk.seats[name]) for name in plan.removed))
         if plan.added or plan.removed or plan.changed or plan.respawned:
-            await self.briefing.brief_team(resumed=True)
+            await self._brief()
         begins = {
             **{name: self._add(desk.seats[name]) for name in plan.added},
             **{name: self._respawn(desk.seats[name]) for name in plan.respawned},
@@ -247,6 +248,13 @@ class Reloading:
             changed=",".join(plan.changed) or None,
             failed=",".join(failed) or None,
         )
+
+    async def _brief(self) -> None:
+        """Without their new briefs the roles still have the ones before."""
+        try:
+            await self.briefing.brief_team(resumed=True)
+        except OSError as failure:
+            self.desk.events.write("ERROR", "briefs not written", err=str(failure))
 
     def _context(self) -> str:
         return f"{self.desk.start_seat.files}/{self.desk.start_seat.boot_file}"

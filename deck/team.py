@@ -46,7 +46,7 @@ class Team:
         desk = self.desk
         seat = desk.seats.get(role.name)
         if seat is not None:
-            seat.role, seat.removed, seat.restarting = role, False, True
+            seat.role, seat.removed, seat.restarting, seat.restarts = role, False, True, 0
             return seat
         seat = desk.seats[role.name] = Seat(
             role=role,
