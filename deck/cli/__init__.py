@@ -49,12 +49,32 @@ def _way(arguments: Sequence[str]) -> Callable[[], None]:
 def _run(errand: Callable[[], None]) -> None:
     from deck.cli.failure import DEBUG_ENV, fail, unexpected
 
+    status: object = 0
     try:
         errand()
+    except SystemExit as end:
+        status = end.code
     except Exception as fault:
         if os.environ.get(DEBUG_ENV):
             raise
         fail(unexpected(fault))
+    _deliver_answer()
+    sys.exit(status if isinstance(status, int) else 1)
+
+
+def _deliver_answer() -> None:
+    """Write out what was printed. A reader that has gone takes nothing back: the status says what
+    became of the command, so that nobody gives it twice."""
+    from deck.cli.failure import fail
+
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            why = error.strerror or type(error).__name__
+            fail(f"the command was carried out, but its answer cannot be written: {why}")
 
 
 @contextmanager

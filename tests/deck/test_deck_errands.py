@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 import typer
+from deck_harness import DeckRig, agent_role
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,3 +83,33 @@ def test_an_errand_loads_neither_the_verbs_nor_the_team_file_reader() -> None:
     )
     assert done.stdout == "1\n[]\n", done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
+
+
+def test_a_reader_that_has_gone_takes_nothing_back_and_a_full_disk_says_what_was_done(
+    tmp_path: Path,
+) -> None:
+    rig = DeckRig(tmp_path)
+    try:
+        rig.team(agent_role("orchestrator"), agent_role("coder"))
+        rig.serve()
+        ends = [
+            subprocess.run(
+                ["bash", "-c", f"set -o pipefail; choragos delegate --to coder --task x {where}"],
+                cwd=rig.dir,
+                env=rig.env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for where in ("| true", ">&-", "> /dev/full")
+        ]
+        tasks = rig.status()["tasks"]
+    finally:
+        rig.close()
+    assert [end.returncode for end in ends] == [0, 0, 1]
+    assert [end.stderr[:46] for end in ends] == [
+        "",
+        "",
+        "error: the command was carried out, but its an",
+    ]
+    assert len(tasks) == 3
