@@ -16,10 +16,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,8 @@ HABITS = {
 #: Open tasks of one role before more are only handed out in a burst.
 WAITING = 5
 BURST = 200
+#: Delegations under way at once, bursts apart.
+CALLERS = 6
 
 
 @dataclass(slots=True)
@@ -202,6 +205,8 @@ class Life:
     _open: dict[str, str] = field(default_factory=dict)
     _looked: float = 0.0
     _busy_until: float = 0.0
+    _calls: set[Future[None]] = field(default_factory=set)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
     _roles: dict[str, int] = field(default_factory=dict)
 
     # -- the team -------------------------------------------------------------------------------
@@ -292,13 +297,14 @@ class Life:
     def live(self) -> None:
         """Hand out everything; misfortune happens meanwhile, at moments drawn beforehand."""
         plan = self._plan()
-        while self.asked < self.total:
-            while plan and self.asked >= plan[0][0]:
-                self._happen(plan.pop(0)[1])
-            self._mend()
-            self.care()
-            if not self._hand_out():
-                time.sleep(0.02)
+        with ThreadPoolExecutor(CALLERS) as callers:
+            while self.asked < self.total:
+                while plan and self.asked >= plan[0][0]:
+                    self._happen(plan.pop(0)[1])
+                self._mend()
+                self.care()
+                if len(self._calls) >= CALLERS or not self._hand_out(callers):
+                    time.sleep(0.02)
 
     def _plan(self) -> list[tuple[int, str]]:
         """What happens after how many delegations. The last fifth of the deck's life is one
@@ -349,7 +355,7 @@ class Life:
         if self._gateway is None and now >= self._gateway_back:
             self.start_gateway()
 
-    def _hand_out(self) -> bool:
+    def _hand_out(self, callers: ThreadPoolExecutor) -> bool:
         """Hand out one task to one or a few roles that are not full; False if all are."""
         if time.monotonic() < self._busy_until:
             return False
@@ -360,7 +366,10 @@ class Life:
         if self.chance.random() < 0.02:
             free = ["signed"]
         count = 1 if self.chance.random() < 0.8 else self.chance.randint(1, 4)
-        self._ask(tuple(self.chance.sample(free, min(count, len(free)))))
+        roles = tuple(self.chance.sample(free, min(count, len(free))))
+        call = callers.submit(self._ask, roles)
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         return True
 
     def _burst(self, count: int) -> None:
@@ -378,10 +387,15 @@ class Life:
         try:
             ack = exchange(self.rig.paths.socket, Command(Verb.DELEGATE, to=roles, task=label), 8.0)
         except SessionError:
+            ack = {}
+        with self._counting:
+            self._count(roles, label, ack)
+
+    def _count(self, roles: tuple[str, ...], label: str, ack: dict[str, Any]) -> None:
+        if "targets" not in ack:
             self.unknown.add(label)
             self.asked += len(roles)
-            return
-        for target in ack.get("targets", ()):  # type: ignore[attr-defined]
+        for target in ack.get("targets", ()):
             if target["state"] == "refused":
                 self.refused[reason_kind(target["reason"])] += 1
                 self._busy_until = time.monotonic() + 0.1
@@ -391,9 +405,6 @@ class Life:
                 self.reused.append(target["id"])
             self.accepted[target["id"]] = label
             self._open[target["id"]] = target["to"]
-        if "targets" not in ack:
-            self.unknown.add(label)
-            self.asked += len(roles)
 
     def care(self) -> list[dict[str, Any]]:
         """What an operator does: look once a second, offer again, approve; returns what is open."""
