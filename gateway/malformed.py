@@ -3,6 +3,7 @@
 The library's own answers quote the bytes it choked on, which may be a prompt, and have no shape a
 model client can show. Invariant: what a client sends is never quoted back; every such answer is in
 a provider's error shape, closes the connection and is recorded like any other refusal.
+Owns also the short way of what is a call: from the listener to its handler, past the application.
 Called by `gateway.app`, whose runner this is.
 """
 
