@@ -16,6 +16,10 @@ from deck.demo.world import World
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
 
 KEY = "offline-key-0123"
+HELD = {
+    "SPHRAGIS_ANTHROPIC_API_KEY": "sk-ant-held-0123456789abcdef",
+    "SPHRAGIS_REQUIRE_CLIENT_KEY": "true",
+}
 #: The offline model reads its lines from the prompt; this hook adds the file a prompt names.
 HOOK = r"""
 import json, re, sys
@@ -50,13 +54,14 @@ def world() -> Iterator[World]:
     assert made.end() == []
 
 
-def start_team(world: World, claude: Path, *args: str) -> None:
+def start_team(world: World, claude: Path, *args: str, held: bool = False) -> None:
+    """`held`: the gateway holds the provider's key, and no role has one but its own."""
     home = Path(world.env["HOME"])
     # What a person would have answered in the dialogs of a first run.
     answered = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
-        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
+        "customApiKeyResponses": {"approved": [] if held else [KEY], "rejected": []},
         "projects": {str(world.repo): {"hasTrustDialogAccepted": True}},
     }
     (home / ".claude.json").write_text(json.dumps(answered))
@@ -66,7 +71,7 @@ def start_team(world: World, claude: Path, *args: str) -> None:
     settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
     (home / ".claude" / "settings.json").write_text(json.dumps(settings))
     world.env.update(
-        ANTHROPIC_API_KEY=KEY,
+        **(HELD if held else {"ANTHROPIC_API_KEY": KEY}),
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
         DISABLE_AUTOUPDATER="1",
         CLAUDE_CODE_MAX_RETRIES="1",
@@ -103,7 +108,10 @@ def test_claude_code_takes_a_task_in_its_terminal_and_reports_it(
     claude: Path, world: World
 ) -> None:
     start_team(
-        world, claude, "--permission-mode", "acceptEdits", "--allowedTools", "Bash(choragos:*)"
+        world,
+        claude,
+        *("--permission-mode", "acceptEdits", "--allowedTools", "Bash(choragos:*)"),
+        held=True,
     )
     email, phone = (canary.value for canary in world.canaries[:2])
     target = world.repo / "contact.txt"
