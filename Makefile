@@ -10,10 +10,10 @@ STAMP := $(VENV)/.installed
 # core, so three of them at a time finish sooner than two.
 WORKERS ?= 3
 
-.PHONY: help install demo test cover lint types check bench quality fuzz clients soak lock clean
+.PHONY: help install demo test cover lint types check bench quality fuzz clients soak life socketfuzz lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## make .venv from the lock file
 
@@ -56,6 +56,12 @@ clients: install ## the real agent clients, also those that are not in every run
 
 soak: install ## ten minutes of mixed load while scanning workers are killed (SECONDS=n)
 	@SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -p no:xdist -p no:cacheprovider -q tests/faults/test_gateway_soak.py $(ARGS)
+
+life: install ## a day of a team in minutes: 5,000 delegations, crashes of everything (DELEGATIONS=n)
+	@LIFE_DELEGATIONS=$(or $(DELEGATIONS),5000) $(BIN)/python -m pytest -p no:cacheprovider -q -s tests/faults/test_deck_life.py $(ARGS)
+
+socketfuzz: install ## 20,000 hostile exchanges with the control socket (CASES=n)
+	@SOCKET_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest -p no:cacheprovider -q -s tests/faults/test_deck_socket_fuzz.py $(ARGS)
 
 lock: ## renew the two lock files (needs uv on PATH)
 	@uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --upgrade -q pyproject.toml -o deploy/requirements/run.txt
