@@ -359,7 +359,7 @@ class Life:
         """Hand out one task to one or a few roles that are not full; False if all are."""
         if time.monotonic() < self._busy_until:
             return False
-        waiting = Counter(self._open.values())
+        waiting = Counter(list(self._open.values()))
         free = [name for name in self.names if waiting[name] < WAITING]
         if not free:
             return False
@@ -410,7 +410,7 @@ class Life:
         """What an operator does: look once a second, offer again, approve; returns what is open."""
         now = time.monotonic()
         if now - self._looked < 0.5:
-            return [{"id": task} for task in self._open]
+            return [{"id": task} for task in list(self._open)]
         self._looked = now
         try:
             board = self.rig.status()
