@@ -22,12 +22,12 @@ from typing import Final
 
 from deck.config import CONFIG_NAME, STATE_DIR
 from deck.scrub import scrubber
+from deck.transcripts import CORE_LOGS
 from shared import __version__
 from shared.paths import session_id
 
 #: Of a long log the end is what tells.
 FILE_BYTES: Final = 4 << 20
-_CORE_LOGS: Final = ("events.log", "events.log.1", "server.log", "crash.log")
 
 
 class BundleError(Exception):
@@ -80,11 +80,11 @@ def _files(directory: Path, config: Path | None, transcripts: bool) -> Iterator[
     yield "config.toml", config if config is not None else directory / CONFIG_NAME
     yield "session.json", state / "session.json"
     logs = state / "logs"
-    for name in _CORE_LOGS:
+    for name in CORE_LOGS:
         yield f"logs/{name}", logs / name
     if transcripts:
         for path in sorted(logs.glob("*.log")):
-            if path.name not in _CORE_LOGS:
+            if path.name not in CORE_LOGS:
                 yield f"transcripts/{path.name}", path
 
 

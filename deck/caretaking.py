@@ -26,6 +26,7 @@ from deck.seats import Seat
 from deck.server import ControlServer
 from deck.sessions import SessionError, write_sidecar
 from deck.supervision import overdue
+from deck.transcripts import FLUSH_SECONDS
 from deck.wall.wall import Wall
 
 TICK_SECONDS: Final = 1.0
@@ -162,6 +163,13 @@ class Caretaker:
         while True:
             await asyncio.sleep(USAGE_SECONDS)
             await self.parts.metering.take()
+
+    async def transcribe_for_ever(self) -> None:
+        """Keep what the roles' terminals show, where a crash of the deck cannot take it."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            for seat in list(self._desk.seats.values()):
+                await seat.endings.keep_transcript()
 
     def pane_status(self, seat: Seat, status: Status) -> None:
         """Take up what a pane's state means for people and for the board."""

@@ -9,13 +9,12 @@ whoever asked. Made by `deck.seats`, one for each seat.
 from __future__ import annotations
 
 import asyncio
-import os
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from deck import briefs
+from deck import transcripts
 from deck.board import IN_FLIGHT, Entry, Op, ReportState, TaskState
 from deck.config import Restart
 from deck.desk import Desk
@@ -23,6 +22,7 @@ from deck.pane.pane import Pane
 from deck.pane.process import ExitStatus, PaneError
 from deck.roster import NotOnPath
 from deck.supervision import Exit, may_restart
+from deck.transcripts import Transcript
 
 if TYPE_CHECKING:
     from deck.seats import Seat
@@ -47,6 +47,15 @@ class Endings:
     timed_out: bool = False
     #: Lost in an exit, and offered again once the role is back.
     owed: list[str] = field(default_factory=list)
+    _log: Transcript = field(init=False)
+    #: Held while the log is written, in whatever thread.
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    #: The pane whose end is in the log.
+    _transcribed: Pane | None = None
+    _said: str = ""
+
+    def __post_init__(self) -> None:
+        self._log = Transcript(self._desk.state_dir / "logs", self.seat.name)
 
     @property
     def _desk(self) -> Desk:
@@ -160,10 +169,32 @@ class Endings:
         self._desk.notify(f"{reason}{words}. Delegations to it are refused.")
 
     def write_transcript(self, pane: Pane) -> None:
-        """Append what the pane showed to the role's log, as text, with one header per run."""
-        path = self._desk.state_dir / "logs" / f"{briefs.safe_name(self.seat.name)}.log"
-        stamp = datetime.now().astimezone().isoformat(timespec="seconds")
-        rows = "\n".join(pane.tail(pane.spec.history))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(f"=== {self.seat.name} {self._desk.directory} ended {stamp}\n{rows}\n")
+        """Put what the pane showed into the role's log, once its process has ended. Blocks."""
+        rows = pane.tail(pane.spec.history)
+        with self._writing:
+            self._transcribed = pane
+            self._write(rows, f"{self._desk.directory} ended", ended=True)
+
+    async def keep_transcript(self) -> None:
+        """Put what the running pane shows into the role's log if it may have changed."""
+        pane = self.seat.pane
+        if pane is None or not pane.alive or pane.idle_seconds > 2 * transcripts.FLUSH_SECONDS:
+            return
+        await asyncio.to_thread(self._keep, pane, pane.tail(transcripts.RUNNING_ROWS))
+
+    def _keep(self, pane: Pane, rows: list[str]) -> None:
+        with self._writing:
+            # It may have ended meanwhile, and its end is in the log already.
+            if pane is not self._transcribed:
+                self._write(rows, f"{self._desk.directory} at", ended=False)
+
+    def _write(self, rows: list[str], heading: str, *, ended: bool) -> None:
+        """A log that cannot be written is said once, and ends nothing."""
+        try:
+            self._log.write(rows, heading, ended=ended)
+        except OSError as failure:
+            if str(failure) != self._said:
+                self._said = str(failure)
+                self._desk.events.write(
+                    "WARN", "transcript not written", role=self.seat.name, err=str(failure)
+                )

@@ -142,6 +142,7 @@ class Session:
             parts.screens.keep_for_ever(),
             caretaker.tick_for_ever(),
             caretaker.count_for_ever(),
+            caretaker.transcribe_for_ever(),
             record_neighbors(desk),
         ):
             desk.job(work)
