@@ -310,6 +310,14 @@ def _question(numbered: Sequence[tuple[int, str]], index: int) -> str:
     return plain(" ".join(words))
 
 
+def _asked(rows: Sequence[str]) -> str:
+    """The question at the end of a screen that is known to ask one, "" where no row asks: then
+    nothing in it can be mistaken for a quotation."""
+    numbered = [(y, row) for y, row in enumerate(rows) if row.strip()][-WINDOW_ROWS:]
+    asking = [i for i, (_, row) in enumerate(numbered) if plain(row).endswith("?")]
+    return _question(numbered, asking[-1]) if asking else ""
+
+
 def classify(e: Evidence, now: float) -> Status:
     """The state of a pane. `now` becomes `since`; the caller keeps an older equal one."""
 
@@ -323,9 +331,8 @@ def classify(e: Evidence, now: float) -> Status:
     dialog = find_dialog(e.rows, e.cursor, e.input_prompts, e.marks.questions)
     said = e.signal.state if e.signal is not None else ""
     if said == "blocked" and e.signal is not None:
-        question = e.signal.message or (
-            dialog.question if dialog else e.signal.kind or "a question"
-        )
+        shown = dialog.question if dialog else _asked(e.rows)
+        question = e.signal.message or shown or e.signal.kind or "a question"
         return status(
             PaneState.BLOCKED, Source.SIGNAL, f"OSC 7501 blocked {e.signal.kind}", question
         )

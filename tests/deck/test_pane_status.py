@@ -160,6 +160,23 @@ def test_a_hook_that_never_heard_the_end_of_a_turn_does_not_pin_the_state() -> N
     assert state(evidence("x", hook=Signal("idle"), title="◐ Claude", quiet=1)) is PaneState.WORKING
 
 
+@pytest.mark.parametrize(
+    ("rows", "question"),
+    [
+        (("> Do you want to proceed?", " 1. Yes", " 2. No", ""), "> Do you want to proceed?"),
+        (("old?", "Run `make`?", "", "  ❯ Yes", "    No"), "Run `make`?"),
+        (("● working on it", "| May I delete build/?"), "May I delete build/?"),
+        (("nothing that asks",), "permission"),
+        ((), "permission"),
+    ],
+)
+def test_a_signal_that_only_says_blocked_takes_its_question_from_the_screen(
+    rows: tuple[str, ...], question: str
+) -> None:
+    status = classify(evidence(*rows, signal=Signal("blocked", "permission", "fake", "")), 0)
+    assert (status.state, status.question) == (PaneState.BLOCKED, question)
+
+
 def test_a_hook_that_says_blocked_counts_while_the_question_is_there() -> None:
     asks = Signal("blocked", message="Claude needs your permission to use Bash")
     status = classify(evidence(*CLAUDE_DIALOG, hook=asks), 0)
