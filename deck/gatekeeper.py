@@ -139,6 +139,8 @@ class Gatekeeper:
             return error(f"There is no gate {command.id[:20]!r}; see `choragos gates`.")
         if gate.decision is not Decision.OPEN:
             why = f"{gate.id} was {gate.decision} already; a gate is decided once."
+            if gate.decision is Decision.VOID:
+                why = f"{gate.id} is void: {gate.reason}"
             return await self._denied(command, caller, why)
         if stale := self.panel.staleness(desk.state.run, gate, desk.now()):
             await self._void(gate, stale)

@@ -147,6 +147,13 @@ class Work:
                 count=order.round,
             )
         )
+        if name in desk.state.paused:
+            desk.events.write(
+                "WARN",
+                "delegate to paused role: it waits until the role is resumed",
+                id=task_id,
+                to=name,
+            )
         if not gated:
             return self.queue(seat, task_id, durable)
         gate_id, opened = self.gatekeeper.open(GateKind.ENTRY, order.digest, task=task_id)

@@ -44,7 +44,7 @@ _FOLLOWS: Final[Mapping[tuple[str, str], str]] = {
     ("judge", "rejected"): "the result of {id} is not accepted",
     ("ownership", "approved"): "the result of {id} is accepted",
     ("ownership", "rejected"): "the result of {id} is not accepted",
-    ("merge", "approved"): "the branch of {id} is merged",
+    ("merge", "approved"): "the branch of {id} goes to its merge, see `choragos worktrees`",
     ("merge", "rejected"): "the branch of {id} is kept and not merged",
 }
 
@@ -111,7 +111,8 @@ def in_a_line(row: Mapping[str, Any]) -> str:
 
 def _note(row: Mapping[str, Any]) -> str:
     if row["state"] != "open":
-        return f"{row['state']} by {row['approver']}"
+        why = f": {row['reason']}" if row["reason"] else ""
+        return f"{row['state']} by {row['approver']}{why}"
     if row["changed"]:
         return f"cannot be approved: {row['changed']}"
     return left(row["until"])

@@ -118,12 +118,11 @@ def enforce(
 
 def reload(as_json: Json = False) -> None:
     """Read the team file again and converge on it."""
-    if not as_json:
-        typer.echo("reload requested; the outcome is in .choragos/logs/events.log")
     ack = send(Command(Verb.RELOAD))
     if as_json:
         typer.echo(json.dumps(ack, ensure_ascii=False))
         return
+    typer.echo("reload requested; the outcome is in .choragos/logs/events.log")
     for what in ("added", "removed", "respawned", "changed"):
         if words := _words(ack, what):
             typer.echo(f"{what}: {words}")

@@ -83,7 +83,11 @@ def test_gates_of_all_kinds_are_a_table_on_a_terminal() -> None:
         ("entry", "rejected", "G1 rejected: T1"),
         ("judge", "approved", "G1 approved: the result of T1 is accepted"),
         ("ownership", "rejected", "G1 rejected: the result of T1 is not accepted"),
-        ("merge", "approved", "G1 approved: the branch of T1 is merged"),
+        (
+            "merge",
+            "approved",
+            "G1 approved: the branch of T1 goes to its merge, see `choragos worktrees`",
+        ),
         ("merge", "rejected", "G1 rejected: the branch of T1 is kept and not merged"),
         ("roster", "approved", "G1 approved: tester may join the team"),
         ("roster", "rejected", "G1 rejected: tester does not join the team"),

@@ -1,0 +1,70 @@
+"""What a person or an agent is told by the command line, in real sessions, word for word."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deck_harness import DeckRig, agent_role
+
+from deck.protocol import Verb
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[DeckRig]:
+    rig = DeckRig(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_a_decided_gate_says_who_why_and_that_it_is_over(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("rel", approve=True))
+    rig.serve()
+    brief = rig.dir / "brief.md"
+    brief.write_text("one\n")
+    for _ in range(2):
+        rig.delegate("rel", "ship it", brief=str(brief))
+    assert rig.cli("approve", "G1", "--reason", "looked at it").returncode == 0
+    brief.write_text("two\n")
+    changed = "error: G2 is void: its brief was changed since the gate opened\n"
+    # Said the same however often somebody tries.
+    assert [rig.cli("approve", "G2").stderr for _ in range(2)] == [changed, changed]
+    first, second = rig.cli("gates", "--all").stdout.splitlines()
+    assert first.endswith("approved by operator: looked at it")
+    assert second.endswith("void by operator: its brief was changed since the gate opened")
+    again = rig.cli("reject", "G1")
+    assert again.stderr == "error: G1 was approved already; a gate is decided once.\n"
+
+
+def test_work_for_a_paused_role_is_in_the_event_log(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"), agent_role("rel", approve=True))
+    rig.serve()
+    rig.wait_idle("coder", "rel")
+    for role in ("coder", "rel"):
+        rig.send(Verb.PAUSE, id=role)
+        assert rig.delegate(role, "later")["state"] != "refused"
+    lines = [line for line in rig.events().splitlines() if "delegate to paused role" in line]
+    assert [line.split(" id=")[1] for line in lines] == ["T1 to=coder", "T2 to=rel"]
+    assert all(" level=WARN " in line for line in lines)
+
+
+def test_a_reload_that_was_refused_is_not_said_to_be_requested(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"))
+    rig.serve()
+    (rig.dir / ".choragos.toml").write_text("[[roles]\n")
+    done = rig.cli("reload")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: Nothing was changed: ")
+    assert 'msg="reload: ' in rig.events()
+
+
+def test_a_role_may_bear_the_name_of_a_log(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("events"), agent_role("crash"))
+    rig.serve()
+    rig.wait_idle("events", "crash")
+    rig.cli("kill")
+    logs = rig.state_dir / "logs"
+    assert not (logs / "crash.log").exists()
+    assert all(line.startswith("time=") for line in rig.events().splitlines())
+    assert "fake events" in (logs / "role-events.log").read_text()
+    assert json.loads(rig.cli("report", "--json").stdout)["roles"]
