@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from deck.plain_files import replace_own
+
 if TYPE_CHECKING:
     from deck.config import Role
 
@@ -264,9 +266,7 @@ def write(directory: Path, name: str, text: str) -> Path:
     """Write one of these files atomically below `directory` and return its path. Blocks."""
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text, encoding="utf-8", errors="replace")
-    temporary.rename(path)
+    replace_own(path, text.encode("utf-8", "replace"), mode=0o644)
     return path
 
 

@@ -25,8 +25,11 @@ from typing import Any, Final, TypeVar
 
 from deck.approvers import problem
 from deck.durations import BadDuration, parse_duration
+from deck.plain_files import read_plain
 
 CONFIG_NAME: Final = ".choragos.toml"
+#: A team file has some kilobytes.
+MAX_BYTES: Final = 4 << 20
 DEFAULT_BASE_URL_ENV: Final = ("ANTHROPIC_BASE_URL",)
 STATE_DIR: Final = ".choragos"
 
@@ -299,7 +302,7 @@ def load_config(path: Path | None, cwd: Path) -> Config:
     """
     wanted = cwd / (path if path is not None else CONFIG_NAME)
     try:
-        data = wanted.read_bytes()
+        data = read_plain(wanted, MAX_BYTES)
     except FileNotFoundError:
         if path is None:
             return builtin_config()

@@ -25,6 +25,7 @@ from deck.events import EventLog
 from deck.gateway import Gateway
 from deck.hooks import run_hook
 from deck.journal import Journal, JournalFailed
+from deck.plain_files import read_plain
 from deck.protocol import one_line
 from deck.sessions import SessionPaths
 from deck.texts import TextStore
@@ -242,7 +243,7 @@ def _set_aside_foreign(ledger: Path, origin: str) -> Path | None:
     it is now, or None if there was nothing of the kind.
     """
     try:
-        began = str(json.loads((ledger / "log.json").read_bytes())["origin"])
+        began = str(json.loads(read_plain(ledger / "log.json", 1 << 20))["origin"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if began == origin or not began.startswith(ORIGIN):

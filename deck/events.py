@@ -10,8 +10,10 @@ written is counted and said on the first line that can be. The session writes, `
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -121,7 +123,8 @@ def append_event(path: Path, level: Level, msg: str, /, **fields: Value) -> None
     """
     line = format_event(datetime.now().astimezone(), level, msg, fields)
     with suppress(OSError):
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        how = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path, how)
         try:
             os.write(fd, line.encode("utf-8", "replace"))
         finally:
@@ -272,7 +275,8 @@ def _private_parent(path: Path) -> None:
     parent.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     parent.mkdir(mode=0o700, exist_ok=True)
     if parent.is_symlink():
-        raise OSError(f"{parent} is a symbolic link; remove it and start again.")
+        why = "it is a symbolic link; remove it and start again"
+        raise OSError(errno.ELOOP, why, str(parent))
     parent.chmod(0o700)
 
 
@@ -288,8 +292,16 @@ def _rotate(path: Path) -> None:
 def _open_append(path: Path) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
-    os.fchmod(fd, 0o600)
-    size = os.fstat(fd).st_size
-    if size and os.pread(fd, 1, size - 1) != b"\n":
-        os.write(fd, b"\n")
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            # A pipe that nobody reads takes 64 KiB, and then holds up whoever writes to it.
+            why = "it is no regular file; move it away and start again"
+            raise OSError(errno.EINVAL, why, str(path))
+        os.fchmod(fd, 0o600)
+        if found.st_size and os.pread(fd, 1, found.st_size - 1) != b"\n":
+            os.write(fd, b"\n")
+    except BaseException:
+        os.close(fd)
+        raise
     return fd

@@ -29,6 +29,7 @@ from deck import processes
 from deck.board import Child
 from deck.config import GatewayMode, SphragisConfig
 from deck.lean_httpx import httpx
+from deck.plain_files import open_to_add
 from deck.programs import find_own
 from deck.usage import Scrape, read_scrape
 from shared.paths import is_path_safe_role
@@ -305,7 +306,7 @@ class Gateway:
         environ = {k: v for k, v in self._environ.items() if not k.startswith("CHORAGOS_")}
         # The host stays in: a bare port would ask an existing gateway for every interface.
         environ["SPHRAGIS_LISTEN_ADDR"] = f"{self.host}:{self.port}"
-        descriptor = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = open_to_add(self._log)
         try:
             self._process = subprocess.Popen(  # the program the user configured
                 [program, "serve"],

@@ -70,7 +70,8 @@ def _make(home: Path, below: Path) -> None:
 
 def _write(home: Path, name: str, text: str, how: int) -> None:
     _make(home, Path(name).parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | how
+    # The role may have put a pipe there that nobody reads.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | how
     try:
         descriptor = os.open(home / name, flags, 0o600)
     except FileExistsError:

@@ -24,14 +24,26 @@ from deck.budgets import uncountable
 from deck.config import ConfigError, load_config
 from deck.journal import JournalFailed
 from deck.pane.process import PaneError
+from deck.plain_files import open_to_add
 from deck.roster import NotOnPath, find_program, unenforced
 from deck.routing import NotRouted
 from deck.session import Options, Session
 from deck.sessions import SessionError, SessionPaths, paths_for, working_directory
 from shared.ledger import LedgerError
+from shared.paths import UnsafeDirectory
 
 BOARD_SECONDS: Final = 1.0
 LOGS: Final = Path(".choragos") / "logs"
+#: A session that cannot be: their text is the sentence for the user.
+_REFUSALS: Final = (
+    SessionError,
+    NotOnPath,
+    NotRouted,
+    JournalFailed,
+    LedgerError,
+    PaneError,
+    UnsafeDirectory,
+)
 
 
 class Board(Protocol):
@@ -100,7 +112,7 @@ async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] |
     except OSError as error:
         _say(f"error: {error.filename or 'the deck'}: {error.strerror or type(error).__name__}")
         return 1
-    except (SessionError, NotOnPath, NotRouted, JournalFailed, LedgerError, PaneError) as error:
+    except _REFUSALS as error:
         _say(f"error: {error}")
         return 1
     except Exception:
@@ -164,7 +176,7 @@ def _note_fault(paths: SessionPaths, context: dict[str, Any]) -> None:
 def _write_crash(paths: SessionPaths, text: str) -> Path:
     path = Path(paths.directory) / LOGS / "crash.log"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    descriptor = open_to_add(path)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(f"{datetime.now().astimezone().isoformat()} pid {os.getpid()}\n{text}\n")
     return path

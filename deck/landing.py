@@ -33,6 +33,7 @@ from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.gitrepo import GitError
 from deck.mergeable import UNDECIDED, Proposal, ahead, last_commit, propose, words
 from deck.merges import MergeRefused
+from deck.plain_files import replace_own
 from deck.protocol import one_line
 from deck.snapshots import Snapshots
 from deck.worktrees import WorktreeError
@@ -371,6 +372,5 @@ class Landings:
 
 
 def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(data)
-    temporary.rename(path)
+    # Agents can write where it lies, and it holds what they wrote.
+    replace_own(path, data, mode=0o644)

@@ -16,6 +16,7 @@ from typing import Final
 
 from deck.branches import is_ancestor, last_lines, named, unmerged
 from deck.gitrepo import USERS_FILES, Difference, GitError, GitRepo
+from deck.plain_files import read_plain
 
 #: What a working tree that is in the middle of something has in its git directory.
 _UNDER_WAY: Final = (
@@ -27,6 +28,8 @@ _UNDER_WAY: Final = (
     ("BISECT_LOG", "bisect"),
 )
 _SUBJECT: Final = "choragos: merge "
+#: What git notes of a merge; its message lists the files in conflict.
+_NOTE_BYTES: Final = 16 << 20
 
 
 class MergeRefused(GitError):
@@ -124,11 +127,16 @@ def merge(main: GitRepo, commit: str, title: str) -> str:
 def unfinished(main: GitRepo) -> tuple[str, str] | None:
     """Return commit and subject of a merge the main tree is in the middle of, or None."""
     try:
-        commit = main.git_path("MERGE_HEAD").read_text().split("\n", 1)[0].strip()
-        said = main.git_path("MERGE_MSG").read_text("utf-8", "replace").split("\n", 1)[0].strip()
+        commit = _first_line(main.git_path("MERGE_HEAD"))
+        said = _first_line(main.git_path("MERGE_MSG"))
     except OSError:
         return None
     return commit, said
+
+
+def _first_line(path: Path) -> str:
+    text = read_plain(path, _NOTE_BYTES).decode("utf-8", "replace")
+    return text.split("\n", 1)[0].strip()
 
 
 def abort(main: GitRepo) -> None:

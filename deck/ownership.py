@@ -25,6 +25,9 @@ ABSENT: Final = "absent"
 UNREADABLE: Final = "unreadable"
 
 _CHUNK: Final = 1 << 20
+#: What is larger is not read: a file without content can have any size, and would keep a thread
+#: for years. A second or so for each look.
+MAX_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,16 @@ def file_hash(path: str) -> str:
     try:
         descriptor = os.open(path, flags)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 return UNREADABLE
-            hashed = hashlib.sha256()
+            hashed, left = hashlib.sha256(), MAX_BYTES
             while chunk := file.read(_CHUNK):
                 hashed.update(chunk)
+                left -= len(chunk)
+                if left < 0:
+                    # It grows faster than it is read.
+                    return UNREADABLE
     except FileNotFoundError:
         return ABSENT
     except (OSError, ValueError):

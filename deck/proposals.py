@@ -16,9 +16,10 @@ from typing import Final
 
 from deck.board import Decision, Entry, Gate, GateKind, Op
 from deck.callers import Caller
-from deck.config import Config, ConfigError, Role, parse_config
+from deck.config import MAX_BYTES, Config, ConfigError, Role, parse_config
 from deck.desk import Desk
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
+from deck.plain_files import read_plain
 from deck.protocol import Command, Verb, error, ok, one_line
 from deck.reloading import CannotReload, Reloading
 from deck.roster import NotOnPath, find_program
@@ -261,6 +262,6 @@ def with_block(source: bytes, block: str) -> bytes:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path, MAX_BYTES)
     except OSError:
         return b""

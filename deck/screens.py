@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from typing import Final
 from deck import briefs
 from deck.board import IN_FLIGHT, TaskState
 from deck.desk import Desk
+from deck.plain_files import read_own, replace_own
 from deck.seats import Seat
 from shared.paths import UnsafeDirectory, private_dir
 
@@ -84,16 +85,18 @@ class Screens:
     def left(self, role: str) -> str:
         """Return the screen that an earlier deck left of a role, "" when there is none. Blocks."""
         try:
-            data = (self.directory / file_name(role)).read_bytes()[:MAX_BYTES]
+            with _opened(self.directory) as directory:
+                data = read_own(Path(file_name(role)), MAX_BYTES, dir_fd=directory)
         except OSError:
             return ""
         return data.decode("utf-8", "replace")
 
     def clear(self) -> None:
         """Remove every copy. Blocks."""
-        with contextlib.suppress(OSError):
-            for path in self.directory.iterdir():
-                path.unlink()
+        with contextlib.suppress(OSError), _opened(self.directory) as directory:
+            for name in os.listdir(directory):
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=directory)
 
 
 def file_name(role: str) -> str:
@@ -106,11 +109,21 @@ def file_name(role: str) -> str:
 
 def _store(directory: Path, changed: dict[str, str], gone: list[str]) -> None:
     private_dir(directory)
-    for name, text in changed.items():
-        temporary = directory / f".{name}.{time.monotonic_ns()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(text.encode("utf-8", "replace")[-MAX_BYTES:])
-        temporary.rename(directory / name)
-    for name in gone:
-        (directory / name).unlink(missing_ok=True)
+    with _opened(directory) as place:
+        for name, text in changed.items():
+            replace_own(Path(name), text.encode("utf-8", "replace")[-MAX_BYTES:], dir_fd=place)
+        for name in gone:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=place)
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    """Yield the directory itself: a link in its place, put there by an agent, would lead to files
+    of the user's that are none of ours to read, replace or remove. Raises OSError."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(directory, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any, Final
 
 from deck.board import CLOSED_ROWS_SHOWN, Decision, Entry, Gate, GateKind, Op, State, TaskState
 from deck.desk import Desk
+from deck.plain_files import read_plain, replace_own
 from deck.protocol import one_line
 
 SESSION_FILE: Final = "session.json"
@@ -130,11 +130,8 @@ class SessionFile:
         saved = datetime.now().astimezone().isoformat()
         document = snapshot(state, self._text, self.desk.start_name, saved)
         path = self.desk.state_dir / SESSION_FILE
-        temporary = path.with_name(f"{SESSION_FILE}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(document, file, ensure_ascii=True, separators=(",", ":"))
-        temporary.rename(path)
+        text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+        replace_own(path, text.encode("ascii"))
 
     def _text(self, reference: str) -> str:
         return self.desk.texts.get(reference) or ""
@@ -253,15 +250,12 @@ def read_snapshot(state_dir: Path) -> Snapshot | None:
     """Return what the file says, None when there is none. Blocks. Raises BadSessionFile."""
     path = state_dir / SESSION_FILE
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_plain(path, MAX_BYTES)
     except FileNotFoundError:
         return None
     except OSError as failure:
         raise BadSessionFile(f"{path} cannot be read: {failure.strerror}") from None
     try:
-        if len(data) > MAX_BYTES:
-            raise ValueError("it is too large")
         document = json.loads(data)
         version = document["version"]
     except (ValueError, KeyError, TypeError, RecursionError):

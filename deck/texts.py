@@ -12,11 +12,14 @@ import os
 from pathlib import Path
 from typing import Final
 
+from deck.plain_files import read_own, replace_own
 from shared.ledger.commitment import commit, load_commitment_key
 from shared.paths import private_dir
 
 #: Texts are read again for every status; more than a board shows need not stay in memory.
 CACHE_ENTRIES: Final = 1024
+#: Far above every text: a command has 1 MiB, a diff that is shown half as much.
+MAX_BYTES: Final = 16 << 20
 
 
 class TextStore:
@@ -36,18 +39,8 @@ class TextStore:
         data = text.encode("utf-8", "replace")
         reference = commit(self._key, data)
         path = self._directory / reference
-        if not path.exists():
-            temporary = path.with_name(f".{reference}.{os.getpid()}.{id(data)}")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fdatasync(file.fileno())
-                temporary.rename(path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+        if not self._holds(path, data):
+            replace_own(path, data, is_durable=True)
             self._sync_directory()
         self._remember(reference, text)
         return reference
@@ -59,7 +52,7 @@ class TextStore:
         if reference in self._cache:
             return self._cache[reference]
         try:
-            data = (self._directory / reference).read_bytes()
+            data = read_own(self._directory / reference, MAX_BYTES)
         except OSError:
             return None
         if commit(self._key, data) != reference:
@@ -71,6 +64,13 @@ class TextStore:
     def commit(self, data: bytes) -> str:
         """Return the keyed commitment of bytes that are not stored."""
         return commit(self._key, data)
+
+    def _holds(self, path: Path, data: bytes) -> bool:
+        try:
+            return read_own(path, len(data)) == data
+        except OSError:
+            # Not there, or something else: a text that is named must be there.
+            return False
 
     def _remember(self, reference: str, text: str) -> None:
         if len(self._cache) >= CACHE_ENTRIES:

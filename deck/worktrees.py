@@ -22,6 +22,7 @@ from typing import Final
 from deck.branches import HEADS, branch_of, is_ancestor, last_lines, named, unmerged
 from deck.briefs import STATE_DIR, safe_name
 from deck.gitrepo import USERS_FILES, GitError, GitMissing, GitRepo, Hooks, NotARepository
+from deck.plain_files import read_plain
 
 WORKTREES_DIR: Final = "worktrees"
 
@@ -32,6 +33,8 @@ _LOCK_SECONDS: Final = 0.5
 _CHECKOUT_SECONDS: Final = 600
 #: What git says of an entry while it makes the checkout.
 _BEING_MADE: Final = "initializing"
+#: What git keeps of a checkout: a path, a reason.
+_NOTE_BYTES: Final = 1 << 20
 
 
 class WorktreeError(GitError):
@@ -376,7 +379,7 @@ def _entries(repo: GitRepo) -> list[Path]:
 def _lock_reason(entry: Path) -> str | None:
     """Return why git locks an entry, None when it does not."""
     try:
-        return (entry / "locked").read_text("utf-8", "replace").strip()
+        return read_plain(entry / "locked", _NOTE_BYTES).decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
 
@@ -384,7 +387,7 @@ def _lock_reason(entry: Path) -> str | None:
 def _registered(entry: Path) -> Path:
     """Return which checkout an entry is about: the path of its `.git` file."""
     try:
-        said = (entry / "gitdir").read_bytes().removesuffix(b"\n")
+        said = read_plain(entry / "gitdir", _NOTE_BYTES).removesuffix(b"\n")
     except OSError:
         return entry / "gitdir"
     return entry / os.fsdecode(said)

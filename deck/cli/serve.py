@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from deck.cli.failure import fail
+from deck.plain_files import open_to_add
 from deck.protocol import Command, Verb
 from deck.sessions import NoSession, SessionError, SessionPaths, control_socket, exchange
 
@@ -108,7 +109,7 @@ def _warn_of_gateway(gateway: dict[str, Any]) -> None:
 def _spawn(log: Path, arguments: list[str]) -> tuple[subprocess.Popen[bytes], int]:
     """Start the child in a session of its own; return it and where its output begins."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    descriptor = open_to_add(log)
     try:
         start = os.fstat(descriptor).st_size
         child = subprocess.Popen(
