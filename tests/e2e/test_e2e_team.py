@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,10 +138,35 @@ def test_claude_code_takes_a_task_in_its_terminal_and_reports_it(
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))
 
 
-def test_a_permission_question_is_shown_and_nothing_is_typed_into_it(
+class Watch(threading.Thread):
+    """What the deck says of a role, and by what evidence, each time that changes."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(daemon=True)
+        self._world, self._name = world, name
+        self._over = threading.Event()
+        self.seen: list[tuple[str, str]] = []
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            row = role(self._world, self._name)
+            now = (row["state"], row["evidence"].partition(":")[0])
+            if not self.seen or self.seen[-1] != now:
+                self.seen.append(now)
+
+    def end(self) -> list[str]:
+        """Stop looking; return the states that Claude Code's own signals (OSC 7501) told of."""
+        self._over.set()
+        self.join()
+        return [state for state, source in self.seen if source == "signal"]
+
+
+def test_a_permission_question_is_shown_nothing_is_typed_into_it_and_it_is_answered_by_task_id(
     claude: Path, world: World
 ) -> None:
     start_team(world, claude, "--permission-mode", "default")
+    watch = Watch(world, "coder")
+    watch.start()
     ask = call("Bash", command="touch asked.txt", description="make a file")
     world.must("choragos", "delegate", "--to", "coder", "--task", f"Make it.\n{ask}")
     blocked = world.wait(
@@ -154,3 +180,11 @@ def test_a_permission_question_is_shown_and_nothing_is_typed_into_it(
         world.wait(lambda: task(world, "T2")["state"] != "queued", "a typed task", 5)
     assert role(world, "coder")["state"] == "blocked"
     assert not (world.repo / "asked.txt").exists()
+    world.must("choragos", "answer", "T1", "--keys", "1")
+    world.wait((world.repo / "asked.txt").exists, "the permitted command to run", 30)
+    # T2 is typed now, so it works again after the question.
+    world.wait(lambda: task(world, "T2")["state"] != "queued", "the second task", 60)
+    told = watch.end()
+    # A look takes longer than the offline model works, so not every change is seen.
+    assert [state for state in told if state != "working"][:3] == ["idle", "blocked", "idle"]
+    assert "working" in told
