@@ -21,6 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from preloaded_deck import CHORAGOS
+
 from deck.protocol import Command, Verb
 from deck.sessions import SessionError, SessionPaths, exchange, paths_for
 
@@ -129,6 +131,12 @@ class DeckRig:
             subprocess.run(["git", *command], cwd=self.dir, check=True, capture_output=True)
 
     def cli(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run one command line; a deck that it starts is one that was started for real."""
+        if args[:1] != ("serve",):
+            return self._forked("deck.cli:main", *args, **env)
+        return self._started(*args, **env)
+
+    def _started(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "deck.cli", *args],
             cwd=self.dir,
@@ -140,9 +148,20 @@ class DeckRig:
         )
 
     def serve(self, *args: str) -> subprocess.CompletedProcess[str]:
-        done = self.cli("serve", "--detach", *(args or ("--no-sphragis",)))
+        """Start the session, which is there at the end."""
+        done = self._forked(
+            "preloaded_deck:detached", "serve", "--detach", *(args or ("--no-sphragis",))
+        )
         assert done.returncode == 0, done.stderr
         return done
+
+    def _forked(self, entry: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        whole = {**self.env, **env}
+        # What is on this path is for a fresh interpreter.
+        if "PYTHONPATH" in whole or not CHORAGOS.fits(args, whole):
+            return self._started(*args, **env)
+        name = self.short.name
+        return CHORAGOS.run(entry, args, cwd=self.dir, env=whole, timeout=120, name=name)
 
     def send(self, verb: Verb, **fields: Any) -> dict[str, Any]:
         return exchange(self.paths.socket, Command(verb, **fields))
@@ -219,7 +238,8 @@ class DeckRig:
         shutil.rmtree(self.short, ignore_errors=True)
 
     def marked(self) -> list[int]:
-        """Living processes that belong to this rig's deck, by working directory and mark."""
+        """Living processes that belong to this rig's deck, by their environment, or by their name
+        if they were forked."""
         found = []
         for name in os.listdir("/proc"):
             if not name.isdigit() or int(name) == os.getpid():
@@ -230,7 +250,8 @@ class DeckRig:
             except OSError:
                 continue
             mine = f"XDG_RUNTIME_DIR={self.short}\0".encode() in environ + b"\0"
-            if mine and stat[stat.rindex(")") + 2] not in "ZX":
+            named = stat[stat.index("(") + 1 : stat.rindex(")")] == self.short.name
+            if (mine or named) and stat[stat.rindex(")") + 2] not in "ZX":
                 found.append(int(name))
         return found
 

@@ -25,8 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from preloaded import Preloaded, Running
 
 from gateway.offline import count_tokens, message_events, message_json, plan_answer
+
+#: `sphragis` from a process that has loaded what `sphragis serve` loads.
+SPHRAGIS = Preloaded(
+    "gateway.cli",
+    "gateway.app",
+    "uvloop",
+    "sqlalchemy.dialects.sqlite",
+    "typer._adapters",
+    "encodings.idna",
+)
 
 #: Seconds until a started gateway must be ready, on a machine that is busy with other tests.
 START_PATIENCE = 90.0
@@ -153,18 +164,30 @@ class Gateway:
             }
             | {f"SPHRAGIS_{key.upper()}": value for key, value in settings.items()}
         )
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Running | None = None
         self.url = ""
 
-    def start(self, *arguments: str, wait: bool = True) -> Gateway:
+    def start(self, *arguments: str, wait: bool = True, afresh: bool = False) -> Gateway:
+        """Start it, from a process that has loaded it or `afresh` in an interpreter of its own."""
+        line = ["serve", *arguments]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "serve", *arguments],
-                env=self._environment,
-                stderr=log,
-                stdout=log,
-                stdin=subprocess.DEVNULL,
-            )
+            if afresh or not SPHRAGIS.fits(line, self._environment):
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "gateway.cli", *line],
+                    env=self._environment,
+                    stderr=log,
+                    stdout=log,
+                    stdin=subprocess.DEVNULL,
+                )
+            else:
+                self.process = SPHRAGIS.start(
+                    "gateway.cli:main",
+                    line,
+                    cwd=Path.cwd(),
+                    env=self._environment,
+                    out=log.fileno(),
+                    err=log.fileno(),
+                )
         if wait:
             self.wait_ready()
         return self
@@ -242,6 +265,20 @@ def running(home: Path, upstream: str, *arguments: str, **settings: str) -> Iter
     finally:
         if gateway.process is not None and gateway.process.poll() is None:
             gateway.kill() if sys.exc_info()[0] else gateway.stop()
+
+
+def sphragis_forked(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run one command line of `sphragis` in a process that need not load it again."""
+    if SPHRAGIS.fits(arguments, env):
+        return SPHRAGIS.run("gateway.cli:main", arguments, cwd=Path.cwd(), env=env, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-m", "gateway.cli", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def encodings(canary: str) -> Iterator[bytes]:

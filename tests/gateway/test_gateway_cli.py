@@ -128,7 +128,7 @@ def test_status_and_stop_speak_the_truth(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert "No gateway" in one_sentence(sphragis("status", home=home))
     assert "No gateway" in sphragis("stop", home=home).stdout
-    gateway = Gateway(home, "http://127.0.0.1:1").start()
+    gateway = Gateway(home, "http://127.0.0.1:1").start(afresh=True)
     assert gateway.process is not None
     status = sphragis("status", home=home)
     assert status.returncode == 0
@@ -183,7 +183,7 @@ def test_stop_says_so_when_the_process_does_not_end(tmp_path: Path) -> None:
 
 
 def test_sigint_stops_like_sigterm(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1").start()
+    gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1").start(afresh=True)
     assert gateway.process is not None
     gateway.process.send_signal(signal.SIGINT)
     assert gateway.process.wait(20) == 0
@@ -191,7 +191,7 @@ def test_sigint_stops_like_sigterm(tmp_path: Path) -> None:
 
 
 def test_the_port_answers_long_before_the_scanner_is_warm(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1").start(wait=False)
+    gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1").start(wait=False, afresh=True)
     try:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not gateway._address():

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_harness import Gateway, Provider, running
+from gateway_harness import Gateway, Provider, running, sphragis_forked
 from reading_logs import EVERY_KIND, NOON, open_log, request, sample
 
 from gateway.cli import run
@@ -38,14 +38,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def sphragis(*arguments: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(BIN), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=environment(home, **more),
-    )
+    return sphragis_forked(*arguments, env=environment(home, **more))
 
 
 def one_sentence(result: subprocess.CompletedProcess[str]) -> str:

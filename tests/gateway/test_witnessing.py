@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from anchor_fakes import LocalAuthority, serve_http
 from anchor_service import Service
-from gateway_harness import Gateway, Provider, running
+from gateway_harness import Gateway, Provider, running, sphragis_forked
 
 from shared.anchors.cosignature import parse_cosigner_vkey, verify_cosignatures
 from shared.anchors.neighbors import Announcement, anchor_records, announce, neighbors_dir
@@ -33,14 +33,8 @@ def provider() -> Iterator[Provider]:
 
 def sphragis(home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if "SPHRAGIS" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "gateway.cli", *map(str, arguments)],
-        env=clean | {"SPHRAGIS_HOME": str(home), "COLUMNS": "100"},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    env = clean | {"SPHRAGIS_HOME": str(home), "COLUMNS": "100"}
+    return sphragis_forked(*map(str, arguments), env=env)
 
 
 def grown(base: Path, count: int = 10) -> Path:
