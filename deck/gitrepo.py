@@ -12,10 +12,12 @@ the user's hooks. Blocking; checkpoints, rollback and worktrees call it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +26,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from deck.program_output import Ends, TooMuch, Whole, converse
+
 GITLINK_MODE: Final = "160000"
 #: A filter program that hangs must not hold a delivery for ever; 50,000 new files take 10 s.
 TIMEOUT_SECONDS: Final = 120
 
 #: A hook may run a test suite; one that hangs must not hold a role's work for ever.
 HOOK_SECONDS: Final = 300
+#: What one call may return: the names of a million files, or a diff that nobody will read.
+MAX_OUTPUT_BYTES: Final = 256 << 20
+#: Of what is said to a person, the beginning and the end.
+_SAID_BYTES: Final = 1 << 20
 _NO_HOOKS: Final = ("-c", "core.hooksPath=/dev/null")
 _QUIET: Final = tuple(
     part
@@ -62,6 +70,8 @@ _IDENTITY: Final = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "choragos"), ("EMAIL", "choragos@localhost"))
 }
+#: Some ten million files.
+_INDEX_BYTES: Final = 1 << 30
 #: Pathspecs, from the top level: everything but what lies in a `.choragos`.
 USERS_FILES: Final = (
     ".",
@@ -187,7 +197,7 @@ class GitRepo:
         assert self._program is not None
         plain = [self._program, "-C", str(self.top), *_QUIET, *arguments]
         command, variables = hooks.enclose(plain, variables)
-        return self._execute(command, variables, stdin, arguments[0], hooks.seconds)
+        return self._execute(command, variables, stdin, arguments[0], hooks.seconds, hooked=True)
 
     def git_path(self, name: str) -> Path:
         """Return where git keeps `name` for this working tree. Raises GitError."""
@@ -356,6 +366,8 @@ class GitRepo:
         stdin: bytes,
         verb: str,
         seconds: float,
+        *,
+        hooked: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             # A group of its own, so that a filter ends with the git that started it.
@@ -372,7 +384,15 @@ class GitRepo:
             raise GitError(f"git cannot run in {self.top}: {failure.strerror}.") from None
         with process:
             try:
-                out, err = process.communicate(stdin, timeout=seconds)
+                # What hooks say is for people.
+                wanted = Ends(_SAID_BYTES) if hooked else Whole(MAX_OUTPUT_BYTES)
+                out, err = converse(process, stdin, seconds, wanted, Ends(_SAID_BYTES))
+            except TooMuch:
+                _end_group(process)
+                raise GitError(
+                    f"git {verb} told of more than {MAX_OUTPUT_BYTES >> 20} MiB; look for files "
+                    "that are too large to be worked with."
+                ) from None
             except subprocess.TimeoutExpired:
                 _end_group(process)
                 raise GitError(
@@ -403,10 +423,14 @@ def _scratch() -> Iterator[Path]:
 
 def _copy_with_time(source: Path, copy: Path) -> None:
     """Copy one file with its own time, although git may put another in its place meanwhile."""
-    with source.open("rb") as read, copy.open("wb") as written:
-        shutil.copyfileobj(read, written, 1 << 20)
-        written.flush()
+    # An agent can put anything in its place, a pipe too.
+    descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as read, copy.open("wb") as written:
         found = os.fstat(read.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _INDEX_BYTES:
+            raise OSError(errno.EINVAL, f"{source} is no index")
+        written.write(read.read(found.st_size))
+        written.flush()
         os.utime(written.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
