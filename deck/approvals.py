@@ -19,9 +19,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from deck.approvers import BadApprover, public_key
-from deck.board import Decision, Entry, Gate, Op
+from deck.board import Gate
 from deck.config import Config
 from deck.durations import format_duration
+from deck.entries import Decision, Entry, Op
 from shared.ledger.record import encode
 
 #: Sets these signatures apart from all others ever made with the same key.

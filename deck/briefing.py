@@ -11,8 +11,8 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from deck import briefs
-from deck.board import Entry, Op
 from deck.desk import Desk
+from deck.entries import Entry, Op
 from deck.memory import has_text, is_remembered
 from deck.recap import recap
 from deck.seats import Seat

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from deck.board import Entry, Op
 from deck.config import BudgetAction, Config, GatewayMode, Role
 from deck.desk import Desk
+from deck.entries import Entry, Op
 from deck.journal import JournalFailed
 from deck.metering import Metering
 from deck.operating import Operating

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from deck import processes
-from deck.board import Entry, Op, Task, TaskState
+from deck.board import Task
 from deck.config import TimeoutAction
 from deck.desk import Desk
 from deck.durations import format_duration
+from deck.entries import Entry, Op, TaskState
 from deck.journal import JournalFailed
 from deck.pane.status import PaneState, Status
 from deck.parts import Parts

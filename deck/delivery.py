@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from deck import briefs
-from deck.board import IN_FLIGHT, TASK_MOVES, Entry, Op, ReportState, Task, TaskState
+from deck.board import IN_FLIGHT, TASK_MOVES, Task
 from deck.desk import Desk
+from deck.entries import Entry, Op, ReportState, TaskState
 from deck.journal import JournalFailed
 from deck.pane.pane import Pane
 from deck.pane.status import PaneState

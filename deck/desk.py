@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from deck import briefs
-from deck.board import Entry, Op, State, Task, TaskState
+from deck.board import State, Task
 from deck.config import Config
+from deck.entries import Entry, Op, TaskState
 from deck.events import EventLog
 from deck.gateway import Gateway
 from deck.hooks import run_hook

@@ -24,7 +24,7 @@ from deck.agents import adapter_for
 from deck.branches import branch_of, clashes
 from deck.budgets import uncountable
 from deck.checkpoints import Checkpoints, GitError
-from deck.config import Config, ConfigError, GatewayMode, Home, Role, load_config
+from deck.config import Config, ConfigError, GatewayMode, Home, Role
 from deck.firstrun import dialogs, missing_login
 from deck.gateway import BAD_ADDRESS, Gateway
 from deck.homes import role_home
@@ -33,6 +33,7 @@ from deck.programs import find_own
 from deck.roster import filtered, unenforced
 from deck.routing import bypasses
 from deck.sessions import SOCKET_ENV, SessionError, paths_for
+from deck.team_reader import load_config
 from deck.wall.wall import Wall
 from deck.worktrees import Origin, Worktrees
 from shared.paths import session_id

@@ -13,8 +13,9 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deck.board import Decision, Gate, GateKind
+from deck.board import Gate
 from deck.desk import Desk
+from deck.entries import Decision, GateKind
 
 #: What tells whether a file may hold something else than before: which file, its size, its times;
 #: None: it is not there.

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from deck.board import Decision, Gate, GateKind
+from deck.board import Gate
+from deck.entries import Decision, GateKind
 from deck.texts import TextStore
 
 #: Briefs are read whole to commit to them; larger ones are not for reading by a person.

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from deck import briefs
-from deck.board import Entry, Op
 from deck.callers import Caller
-from deck.config import CONFIG_NAME, ConfigError, load_config
+from deck.config import ConfigError
 from deck.desk import Desk
+from deck.entries import Entry, Op
 from deck.memory import MEMORY_FILE
 from deck.protocol import Command, error, ok
+from deck.team_reader import CONFIG_NAME, load_config
 
 #: How long the start role may take (contracts/deck.md section 1.13).
 HANDOFF_SECONDS: Final = 120.0

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from deck.budgets import uncountable
-from deck.config import ConfigError, load_config
+from deck.config import ConfigError
 from deck.journal import JournalFailed
 from deck.pane.process import PaneError
 from deck.plain_files import open_to_add
@@ -29,6 +29,7 @@ from deck.roster import NotOnPath, find_program, unenforced
 from deck.routing import NotRouted
 from deck.session import Options, Session
 from deck.sessions import SessionError, SessionPaths, paths_for, working_directory
+from deck.team_reader import load_config
 from shared.ledger import LedgerError
 from shared.paths import UnsafeDirectory
 

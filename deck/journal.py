@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from deck.board import Decision, Entry, Op, State, TaskState, apply
+from deck.board import State, apply
+from deck.entries import Decision, Entry, Op, TaskState
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text, read_text

@@ -15,8 +15,9 @@ from enum import Enum, auto
 from typing import Final
 
 from deck import briefs
-from deck.board import LoopState, State, TaskState
+from deck.board import State
 from deck.config import Role
+from deck.entries import LoopState, TaskState
 from deck.protocol import one_line
 
 #: A longer verdict is read this far (contracts/deck.md section 1.6).

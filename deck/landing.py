@@ -15,20 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deck import briefs, merges
-from deck.board import (
-    Decision,
-    Entry,
-    Gate,
-    GateKind,
-    Landing,
-    MergeState,
-    Op,
-    Task,
-    TaskState,
-)
+from deck.board import Gate, Landing, Task
 from deck.branches import branch_of
 from deck.config import Merge
 from deck.desk import Desk
+from deck.entries import Decision, Entry, GateKind, MergeState, Op, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.gitrepo import GitError
 from deck.mergeable import UNDECIDED, Proposal, ahead, last_commit, propose, words

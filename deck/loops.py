@@ -17,16 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deck import briefs, gates, judging, ownership
-from deck.board import (
-    TASK_MOVES,
-    Entry,
-    LoopState,
-    Op,
-    Report,
-    Task,
-    TaskState,
-)
+from deck.board import TASK_MOVES, Report, Task
 from deck.desk import Desk
+from deck.entries import Entry, LoopState, Op, TaskState
 from deck.judging import DECK, Bar, Docket, Step
 from deck.merging import Merging
 from deck.settling import Order, Settling

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from deck import merges
-from deck.board import OPEN, Commit, CommitState, MergeState, State, Task, TaskState
+from deck.board import OPEN, Commit, State, Task
 from deck.branches import branch_of, is_ancestor, named
 from deck.desk import Desk
+from deck.entries import CommitState, MergeState, TaskState
 from deck.merges import Change
 from deck.worktrees import WorktreeError, Worktrees
 

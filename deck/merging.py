@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deck.board import Commit, CommitState, Entry, Op, Task, TaskState
+from deck.board import Commit, Task
 from deck.branches import clashes
 from deck.config import Config, Role
 from deck.desk import Desk
+from deck.entries import CommitState, Entry, Op, TaskState
 from deck.gatekeeper import Gatekeeper, Rules
 from deck.gitrepo import HOOK_SECONDS, GitError, Hooks
 from deck.landing import Landings

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from deck.board import Entry, Op, Task
+from deck.board import Task
 from deck.desk import Desk
+from deck.entries import Entry, Op
 from deck.pricing import Tokens, cost_usd, price_of, round_cost
 from deck.usage import Baseline, Scrape, UsageMeter
 

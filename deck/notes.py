@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from deck.board import Entry, Op
 from deck.desk import open_closed_journal
+from deck.entries import Entry, Op
 from deck.journal import Journal, JournalFailed
 from deck.protocol import Command, Verb, one_line
 from deck.roster import ROLE_ENV

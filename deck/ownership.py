@@ -18,7 +18,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
-from deck.board import State, Task, TaskState
+from deck.board import State, Task
+from deck.entries import TaskState
 
 ABSENT: Final = "absent"
 #: Two of these are not known to be equal.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deck.board import GateKind
 from deck.briefing import Briefing
 from deck.budgets import Budgets
 from deck.config import Config
 from deck.desk import Desk
+from deck.entries import GateKind
 from deck.gatekeeper import Gatekeeper
 from deck.handoffs import Handoffs
 from deck.merging import Merging

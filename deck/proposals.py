@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deck.board import Decision, Entry, Gate, GateKind, Op
+from deck.board import Gate
 from deck.callers import Caller
-from deck.config import MAX_BYTES, Config, ConfigError, Role, parse_config
+from deck.config import Config, ConfigError, Role
 from deck.desk import Desk
+from deck.entries import Decision, Entry, GateKind, Op
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.plain_files import read_plain
 from deck.protocol import Command, Verb, error, ok, one_line
 from deck.reloading import CannotReload, Reloading
 from deck.roster import NotOnPath, find_program
 from deck.team_file import replace_file
+from deck.team_reader import MAX_BYTES, parse_config
 from shared.paths import is_path_safe_role
 
 #: Names that records and rules use for others.

@@ -15,24 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deck.board import (
-    IN_FLIGHT,
-    OPEN,
-    Decision,
-    Entry,
-    GateKind,
-    Op,
-    ReportState,
-    State,
-    TaskState,
-)
-from deck.config import CONFIG_NAME, Config
+from deck.board import IN_FLIGHT, OPEN, State
+from deck.config import Config
 from deck.desk import Desk
+from deck.entries import Decision, Entry, GateKind, Op, ReportState, TaskState
 from deck.handoffs import resume_command
 from deck.recap import ids, told_state
 from deck.screens import WITH_A_WORKER, Screens
 from deck.session_file import SESSION_FILE, BadSessionFile, Snapshot, read_snapshot
 from deck.sessions import SessionError
+from deck.team_reader import CONFIG_NAME
 
 #: Asks the person at the terminal; the sentence ends without a question mark.
 Ask = Callable[[str], Awaitable[bool]]

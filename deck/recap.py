@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from deck.board import IN_FLIGHT, Decision, LoopState, State, Task, TaskState
+from deck.board import IN_FLIGHT, State, Task
+from deck.entries import Decision, LoopState, TaskState
 
 #: More ids than this are counted, not named.
 RECAP_IDS: Final = 10

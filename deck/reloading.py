@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from deck.board import Decision, Entry, GateKind, Op, TaskState
 from deck.briefing import Briefing
 from deck.callers import Caller
 from deck.config import Config, ConfigError, Role
 from deck.convergence import Plan, converge, objection
 from deck.desk import Desk
 from deck.endings import START_ERRORS
+from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.gate_rules import differences
 from deck.gatekeeper import Durable, Gatekeeper
 from deck.merging import Merging

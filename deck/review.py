@@ -12,19 +12,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from deck.board import (
-    TASK_MOVES,
-    Decision,
-    Entry,
-    IllegalMove,
-    LoopState,
-    Op,
-    Report,
-    ReportState,
-    Task,
-    TaskState,
-)
+from deck.board import TASK_MOVES, IllegalMove, Report, Task
 from deck.desk import Desk
+from deck.entries import Decision, Entry, LoopState, Op, ReportState, TaskState
 from deck.gatekeeper import Gatekeeper, Rules
 from deck.journal import JournalFailed
 from deck.loops import Loops

@@ -17,11 +17,12 @@ from typing import Final
 
 from deck import briefs
 from deck.agents import adapter_for
-from deck.board import IN_FLIGHT, Entry, Op, Task, TaskState
+from deck.board import IN_FLIGHT, Task
 from deck.config import Role
 from deck.delivery import Delivery, NoticeLine, ReportLine, TaskLine
 from deck.desk import Desk
 from deck.endings import IN_ITS_HANDS, START_ERRORS, Endings
+from deck.entries import Entry, Op, TaskState
 from deck.homes import equip
 from deck.pane.hooks import HookFile
 from deck.pane.pane import Pane, PaneSpec

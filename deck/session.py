@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from deck import callers, processes, showing, view
-from deck.board import Entry, Op
 from deck.callers import Caller, Peer
 from deck.caretaking import Caretaker
-from deck.config import Config, load_config
+from deck.config import Config
 from deck.desk import Desk, deck_pid
+from deck.entries import Entry, Op
 from deck.journal import JournalFailed
 from deck.neighbors import record_neighbors
 from deck.notes import noted
@@ -35,6 +35,7 @@ from deck.server import ControlServer
 from deck.sessions import SessionPaths, claim, write_sidecar
 from deck.starting import Starting
 from deck.team import Team
+from deck.team_reader import load_config
 from deck.wall.wall import Wall
 
 #: Shared by all panes at the end (contracts/deck.md section 1.6).

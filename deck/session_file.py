@@ -19,8 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from deck.board import CLOSED_ROWS_SHOWN, Decision, Entry, Gate, GateKind, Op, State, TaskState
+from deck.board import CLOSED_ROWS_SHOWN, Gate, State
 from deck.desk import Desk
+from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.plain_files import read_plain, replace_own
 from deck.protocol import one_line
 

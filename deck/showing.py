@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deck import callers, view
-from deck.board import Decision, Gate, GateKind, Report, Task, TaskState
+from deck.board import Gate, Report, Task
 from deck.callers import Caller, Kind
 from deck.desk import Desk
+from deck.entries import Decision, GateKind, TaskState
 from deck.gatekeeper import Gatekeeper
 from deck.gates import KIND_WORDS, BriefUnreadable, digest_of, read_brief
 from deck.protocol import Command, Verb, error, ok

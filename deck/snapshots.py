@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deck.board import Entry, LoopState, Op, Task, TaskState
+from deck.board import Task
 from deck.checkpoints import Checkpoint, Checkpoints, GitError, delivery_subject
 from deck.desk import Desk
+from deck.entries import Entry, LoopState, Op, TaskState
 
 
 @dataclass(slots=True)

@@ -14,8 +14,9 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from deck.board import IN_FLIGHT, Entry, Op, State, Task, TaskState
+from deck.board import IN_FLIGHT, State, Task
 from deck.desk import Desk
+from deck.entries import Entry, Op, TaskState
 from deck.gateway import Stamped, StampKind
 from shared.paths import is_path_safe_role
 

@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass
 
 from deck import processes
-from deck.board import Entry, Op, ReportState, State, TaskState
+from deck.board import State
 from deck.desk import Desk, deck_pid
+from deck.entries import Entry, Op, ReportState, TaskState
 from deck.gate_rules import differences
 from deck.parts import Parts
 from deck.protocol import one_line

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from deck.approvals import progress
-from deck.board import IN_FLIGHT, Gate, Task, TaskState
+from deck.board import IN_FLIGHT, Gate, Task
 from deck.branches import branch_of
 from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
+from deck.entries import TaskState
 from deck.gates import KIND_WORDS
 from deck.metering import Metering
 from deck.pane.status import PaneState

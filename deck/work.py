@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from deck import briefing, briefs, gates, judging
-from deck.board import Decision, Entry, Gate, GateKind, Op, ReportState, Task, TaskState
+from deck.board import Gate, Task
 from deck.callers import Caller
 from deck.desk import Desk
 from deck.durations import format_duration
+from deck.entries import Decision, Entry, GateKind, Op, ReportState, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.merging import Merging
 from deck.metering import Metering

@@ -10,9 +10,10 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from deck.board import Entry, Op, State, Task, apply, replay
+from deck.board import State, Task, apply, replay
 from deck.config import Config, Role
 from deck.desk import Desk
+from deck.entries import Entry, Op
 
 START = 1_000_000_000
 

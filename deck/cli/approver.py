@@ -78,7 +78,8 @@ def add(name: Name, key_dir: KeyDir = None, config: TeamFile = None) -> None:
 def list_them(key_dir: KeyDir = None, config: TeamFile = None) -> None:
     """List the approvers of the team file, and the keys on this machine."""
     from deck.approver_keys import key_directory, key_names, public_line
-    from deck.config import ConfigError, load_config
+    from deck.config import ConfigError
+    from deck.team_reader import load_config
 
     directory = key_directory(key_dir)
     try:
@@ -100,8 +101,9 @@ def list_them(key_dir: KeyDir = None, config: TeamFile = None) -> None:
 @_group.command("remove")
 def remove(name: Name, config: TeamFile = None) -> None:
     """Take an approver out of the team file; the key stays where it is."""
-    from deck.config import ConfigError, parse_config
+    from deck.config import ConfigError
     from deck.team_file import CannotEdit, without_approver
+    from deck.team_reader import parse_config
 
     _refuse_inside()
     team = _team_file(config)
@@ -135,7 +137,7 @@ def _refuse_inside() -> None:
 
 
 def _team_file(config: Path | None) -> Path:
-    from deck.config import CONFIG_NAME
+    from deck.team_reader import CONFIG_NAME
 
     return here() / (config if config is not None else CONFIG_NAME)
 
@@ -193,7 +195,8 @@ def _write(team: Path, before: bytes, after: bytes) -> None:
 
 def _warn_if_unusable(team: Path, after: bytes) -> None:
     """What the file says beyond this line is not judged; that it cannot be run yet is said."""
-    from deck.config import ConfigError, parse_config
+    from deck.config import ConfigError
+    from deck.team_reader import parse_config
 
     try:
         parse_config(after, team)

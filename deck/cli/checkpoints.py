@@ -64,7 +64,8 @@ def prune(
 ) -> None:
     """Delete all but the newest checkpoints; undos have a budget of their own."""
     from deck.checkpoints import GitError
-    from deck.config import ConfigError, load_config
+    from deck.config import ConfigError
+    from deck.team_reader import load_config
 
     try:
         limit = load_config(None, here()).checkpoints.keep if keep is None else keep
@@ -215,7 +216,7 @@ def _warn_if_live() -> None:
 
 def _record(kind: str, target: str, why: str) -> None:
     """Put a change on the deck's record; one that cannot be put there beforehand is not made."""
-    from deck.board import Op
+    from deck.entries import Op
     from deck.notes import NotRecorded, note
     from deck.sessions import SessionError, working_directory
 

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 import typer
 
 from deck.cli.failure import fail, here
-from deck.config import CONFIG_NAME
 from deck.detect import Language, detect
+from deck.team_reader import CONFIG_NAME
 
 TEMPLATES: Final = (
     "starter",

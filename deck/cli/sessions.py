@@ -79,7 +79,8 @@ def handoff(
     ] = None,
 ) -> None:
     """Let the start role write down where things stand, then end the session for the next one."""
-    from deck.config import ConfigError, load_config
+    from deck.config import ConfigError
+    from deck.team_reader import load_config
 
     following = os.path.abspath(config) if config is not None else ""
     if following:

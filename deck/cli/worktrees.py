@@ -47,8 +47,9 @@ def register(app: typer.Typer) -> None:
 def worktrees(as_json: Json = False) -> None:
     """Show the worktree of each role that has one, and how its branch stands."""
     from deck.branches import clashes
-    from deck.config import ConfigError, load_config
+    from deck.config import ConfigError
     from deck.gitrepo import GitError
+    from deck.team_reader import load_config
     from deck.worktrees import Worktrees
 
     try:

@@ -21,8 +21,8 @@ from typing import Final
 
 import shared
 from deck import briefs
-from deck.config import CONFIG_NAME
 from deck.homes import role_home
+from deck.team_reader import CONFIG_NAME
 from deck.wall.plan import Mount, Show
 from shared.paths import private_dir, state_dir
 

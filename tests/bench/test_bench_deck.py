@@ -14,9 +14,9 @@ import pytest
 from bench_table import Row, show
 from deck_harness import DeckRig, agent_role
 
-from deck.config import load_config
 from deck.protocol import Verb
 from deck.session import Options, Session
+from deck.team_reader import load_config
 
 pytestmark = pytest.mark.bench
 

@@ -11,21 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from deck.board import (
-    Decision,
-    Entry,
-    Gate,
-    GateKind,
-    LoopState,
-    Op,
-    ReportState,
-    State,
-    Task,
-    TaskState,
-)
+from deck.board import Gate, State, Task
 from deck.callers import Caller, Kind
 from deck.config import Config, Role, SphragisConfig
 from deck.desk import Desk
+from deck.entries import Decision, Entry, GateKind, LoopState, Op, ReportState, TaskState
 from deck.events import Event, parse_events
 from deck.gatekeeper import Gatekeeper
 from deck.journal import entries_of

@@ -15,16 +15,12 @@ from deck.board import (
     OPEN,
     REPORT_MOVES,
     TASK_MOVES,
-    Decision,
-    Entry,
     IllegalMove,
-    Op,
-    ReportState,
     State,
-    TaskState,
     apply,
     replay,
 )
+from deck.entries import Decision, Entry, Op, ReportState, TaskState
 
 started = Entry(Op.SESSION_STARTED, at=1, run="r1", state="fresh")
 

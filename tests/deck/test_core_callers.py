@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deck import processes
-from deck.board import Child, Entry, Op, State, TaskState, replay
+from deck.board import Child, State, replay
 from deck.callers import Caller, Kind, Peer, identify, objection, peer_of
+from deck.entries import Entry, Op, TaskState
 from deck.protocol import Command, Verb
 
 PANES = {100: "orchestrator", 200: "coder"}

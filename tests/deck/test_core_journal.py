@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deck.board import Entry, IllegalMove, Op, TaskState
+from deck.board import IllegalMove
+from deck.entries import Entry, Op, TaskState
 from deck.gates import BriefUnreadable, digest
 from deck.journal import Journal, JournalFailed
 from deck.texts import TextStore

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deck import briefs
-from deck.board import Entry, Op, TaskState, replay
+from deck.board import replay
 from deck.config import Config, Restart, Role, SphragisConfig
+from deck.entries import Entry, Op, TaskState
 from deck.gateway import Gateway
 from deck.programs import beside, find_own
 from deck.roster import (

@@ -13,13 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
-from deck.board import Entry, Op, State, TaskState, replay
-from deck.config import SphragisConfig, parse_config
+from deck.board import State, replay
+from deck.config import SphragisConfig
+from deck.entries import Entry, Op, TaskState
 from deck.gateway import Gateway, StampKind
 from deck.journal import Journal
 from deck.notes import noted
 from deck.recorded import config_text, told_arguments
 from deck.stamping import Stamping
+from deck.team_reader import parse_config
 
 ADDRESS = "127.0.0.1:8787"
 

@@ -31,9 +31,10 @@ from deck.approver_keys import (
 from deck.approvers import public_text
 from deck.cli.show import visible
 from deck.cli.verbs import run
-from deck.config import ConfigError, GatesConfig, parse_config
+from deck.config import ConfigError, GatesConfig
 from deck.recorded import config_text
 from deck.team_file import CannotEdit, approver_line, replace_file, with_approver, without_approver
+from deck.team_reader import parse_config
 
 PASSPHRASE = "four words of mine"
 ROLES = '[[roles]]\nname = "o"\ncommand = "sh"\n\n[[roles]]\nname = "coder"\ncommand = "sh"\n'

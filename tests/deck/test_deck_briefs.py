@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from deck import briefs
-from deck.board import Entry, GateKind, Op, State, TaskState, replay
+from deck.board import State, replay
 from deck.config import Role
+from deck.entries import Entry, GateKind, Op, TaskState
 from deck.memory import is_remembered
 from deck.recap import recap
 

@@ -6,9 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from deck.board import Entry, Op, State, TaskState, apply
+from deck.board import State, apply
 from deck.caretaking import Caretaker
 from deck.config import Config, Role
+from deck.entries import Entry, Op, TaskState
 from deck.journal import JournalFailed
 
 

@@ -26,10 +26,8 @@ from deck.config import (
     Viewer,
     argv,
     builtin_config,
-    load_config,
-    normalize_key,
-    parse_config,
 )
+from deck.team_reader import load_config, normalize_key, parse_config
 
 CONFIGS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "configs"
 needs_configs = pytest.mark.skipif(not CONFIGS.is_dir(), reason="no ../shared/data/configs here")

@@ -23,9 +23,10 @@ from hypothesis.stateful import (
 
 from deck.approvals import FRESH_SECONDS, Statement, sign
 from deck.approvers import public_text
-from deck.board import Decision, Entry, Gate, GateKind, Op, TaskState, replay
+from deck.board import Gate, replay
 from deck.callers import Caller, Kind
 from deck.config import Config, GatesConfig
+from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.protocol import Command, Verb
 

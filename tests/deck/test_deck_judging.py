@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.board import Entry, Loop, LoopState, Op, State, Task, TaskState, replay
+from deck.board import Loop, State, Task, replay
 from deck.config import Role
+from deck.entries import Entry, LoopState, Op, TaskState
 from deck.judging import (
     VERDICT_BYTES,
     Bar,

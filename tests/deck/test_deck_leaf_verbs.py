@@ -22,12 +22,13 @@ from deck import detect as detection
 from deck.checkpoints import Checkpoints, delivery_subject
 from deck.cli import checkpoints, doctor, init, report
 from deck.cli.init import TEMPLATES
-from deck.config import GatewayMode, load_config
+from deck.config import GatewayMode
 from deck.desk import open_closed_journal
 from deck.detect import LANGUAGES, detect
 from deck.events import EventLog, parse_events
 from deck.restore import UnderWay, turn
 from deck.sessions import paths_for
+from deck.team_reader import load_config
 
 OK = b'{"status":"ok"}\n'
 

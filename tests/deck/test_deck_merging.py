@@ -17,17 +17,9 @@ from review_bench import Bench, Branches
 
 from deck import merges
 from deck.agents import adapter_for
-from deck.board import (
-    Commit,
-    CommitState,
-    Decision,
-    Gate,
-    GateKind,
-    Landing,
-    MergeState,
-    TaskState,
-)
+from deck.board import Commit, Gate, Landing
 from deck.config import Config, Home, Merge, Role, SphragisConfig
+from deck.entries import CommitState, Decision, GateKind, MergeState, TaskState
 from deck.gateway import Gateway
 from deck.mergeable import ahead, beneath
 from deck.merging import Merging

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.board import Report, ReportState, State, Task, TaskState
+from deck.board import Report, State, Task
+from deck.entries import ReportState, TaskState
 from deck.ownership import (
     ABSENT,
     UNREADABLE,

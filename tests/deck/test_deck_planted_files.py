@@ -13,12 +13,13 @@ from typing import Any, cast
 import pytest
 
 from deck import briefs, landing, ownership, plain_files
-from deck.config import ConfigError, load_config
+from deck.config import ConfigError
 from deck.desk import Desk
 from deck.events import EventLog
 from deck.proposals import _bytes_of
 from deck.screens import Screens
 from deck.session_file import SESSION_FILE, BadSessionFile, SessionFile, read_snapshot
+from deck.team_reader import load_config
 from deck.texts import TextStore
 
 #: Far more than any of these takes, far less than for ever.

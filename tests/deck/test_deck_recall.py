@@ -21,8 +21,9 @@ from deck_harness import DeckRig, agent_role
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.board import Decision, Entry, GateKind, Op, State, TaskState, replay
+from deck.board import State, replay
 from deck.config import Config, Role
+from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.handoffs import STABLE_SECONDS, Seen, Settling
 from deck.recall import entries_of, left_open, objection
 from deck.screens import Screens, file_name

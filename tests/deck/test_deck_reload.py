@@ -18,10 +18,11 @@ from deck_harness import DeckRig, FakeGateway, agent_role
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.config import Config, Role, RosterConfig, parse_config
+from deck.config import Config, Role, RosterConfig
 from deck.convergence import PROCESS_KEYS, Plan, Skip, converge, objection
 from deck.proposals import block_of, toml_string, with_block
 from deck.protocol import Command, Verb
+from deck.team_reader import parse_config
 from shared.ledger import verify_path
 
 LEADER = "orchestrator"

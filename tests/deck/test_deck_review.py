@@ -12,17 +12,9 @@ import pytest
 from review_bench import Bench, Branches
 
 from deck import callers
-from deck.board import (
-    Decision,
-    Entry,
-    GateKind,
-    LoopState,
-    Op,
-    ReportState,
-    TaskState,
-)
 from deck.callers import Caller, Kind
 from deck.config import Role
+from deck.entries import Decision, Entry, GateKind, LoopState, Op, ReportState, TaskState
 from deck.journal import Journal, JournalFailed
 from deck.protocol import Command, Verb
 from deck.report import build_report

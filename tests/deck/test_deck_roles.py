@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
 
-from deck.board import Entry, Op, TaskState, replay
+from deck.board import replay
 from deck.config import Role
+from deck.entries import Entry, Op, TaskState
 from deck.pane.answering import NoAnswer, key_bytes
 from deck.protocol import Verb
 from deck.supervision import overdue

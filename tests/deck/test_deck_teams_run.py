@@ -14,8 +14,9 @@ import pytest
 from deck_harness import AGENT, DeckRig, FakeGateway
 
 from deck.cli.init import TEMPLATES, _template
-from deck.config import CONFIG_NAME, GatewayMode, load_config, parse_config
+from deck.config import GatewayMode
 from deck.roster import filtered
+from deck.team_reader import CONFIG_NAME, load_config, parse_config
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "configs"
 CONFIGS = sorted(SHARED.glob("*.toml"))

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from deck.config import Engine as EngineSetting
-from deck.config import parse_config
 from deck.pane import Pane, PaneSpec, PaneState
 from deck.pane.terminal import engine as engines
 from deck.pane.terminal.cells import Attr, Style
 from deck.pane.terminal.engine import Engine, EngineKind, make_engine, missing
 from deck.pane.terminal.history import Line
 from deck.pane.terminal.screen import Screen
+from deck.team_reader import parse_config
 
 HAS_GHOSTTY = importlib.util.find_spec("pyghostty") is not None
 need_ghostty = pytest.mark.skipif(not HAS_GHOSTTY, reason="pyghostty is not installed")

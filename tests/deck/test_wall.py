@@ -17,9 +17,10 @@ from deck_harness import FakeGateway
 from wall_tools import real_bwrap
 
 from deck.callers import Kind, Peer, identify
-from deck.config import Config, Role, SphragisConfig, parse_config
+from deck.config import Config, Role, SphragisConfig
 from deck.gateway import Gateway
 from deck.sessions import paths_for
+from deck.team_reader import parse_config
 from deck.wall import inside, places
 from deck.wall.places import Places, Unsafe
 from deck.wall.plan import Mount, Plan, Show

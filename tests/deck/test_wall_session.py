@@ -14,7 +14,7 @@ import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
 from wall_tools import real_bwrap
 
-from deck.board import TaskState
+from deck.entries import TaskState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wall is built on Linux")
 

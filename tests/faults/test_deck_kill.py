@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deck_harness import DeckRig, agent_role
 
-from deck.board import Entry, Op, TaskState
+from deck.entries import Entry, Op, TaskState
 from deck.journal import Journal
 from deck.protocol import Command, Verb
 from deck.sessions import SessionError, exchange

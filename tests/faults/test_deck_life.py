@@ -18,7 +18,8 @@ import pytest
 from deck_harness import DeckRig
 from deck_life import Life
 
-from deck.board import Entry, Op, ReportState, State, TaskState, replay
+from deck.board import State, replay
+from deck.entries import Entry, Op, ReportState, TaskState
 from deck.journal import entries_of
 from deck.texts import TextStore
 from shared.ledger import verify_path
