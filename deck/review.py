@@ -236,8 +236,20 @@ class Review:
         looked at yet begins its review again."""
         for task_id in self._unfinished():
             async with self.settling.turn(task_id):
-                await self._go_on(self.desk.state.tasks[task_id], "the deck stopped")
+                await self._resumed(self.desk.state.tasks[task_id])
         self._close_unneeded()
+
+    async def _resumed(self, task: Task) -> None:
+        """Whatever is wrong with one review, the deck starts; a person then decides about it."""
+        try:
+            await self._go_on(task, "the deck stopped")
+        except JournalFailed:
+            raise
+        except Exception as fault:
+            self._interrupted[task.id] = fault
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the review of {task.id} could not go on", "exception": fault}
+            )
 
     def _unfinished(self) -> list[str]:
         """Return the tasks whose review has not come to its end, oldest first."""
@@ -255,10 +267,12 @@ class Review:
         over = (TaskState.REPORTED, TaskState.REFUSED)
         if held is None and task.state in over:
             return
-        if task.state is TaskState.REPORTED or decided is LoopState.ACCEPTED:
-            await self.settling.accept(task)
-        elif task.state is TaskState.REFUSED or decided is LoopState.REJECTED:
+        # A task's own end counts before that of its loop.
+        refused = task.state is TaskState.REFUSED or decided is LoopState.REJECTED
+        if refused and task.state is not TaskState.REPORTED:
             await self.settling.refuse(task, task.reason or "its review ended so")
+        elif task.state is TaskState.REPORTED or decided is LoopState.ACCEPTED:
+            await self.settling.accept(task)
         elif gate is not None and gate.decision is not Decision.OPEN:
             await self.settling.follow(gate, gate.reason)
         elif gate is not None:

@@ -92,8 +92,10 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
     else:
         pages.stored("what is decided", gate.shown)
         body = await pages.file("file", gate.path)
-        misfit = await keeper.misfit(gate, body if gate.path else None)
-        row["changed"] = misfit or row["changed"]
+        if pages.for_operator:
+            # A role could keep git and every thread at work with it; it gets what is known.
+            misfit = await keeper.misfit(gate, body if gate.path else None)
+            row["changed"] = misfit or row["changed"]
         if body and body.decode("utf-8", "replace") in (desk.texts.get(gate.shown) or ""):
             # A diff that was just shown need not be shown again.
             pages.parts.pop()
@@ -149,9 +151,10 @@ def _history(desk: Desk, task: Task, reports: list[Report]) -> list[dict[str, An
 def _gate_history(gate: Gate) -> list[tuple[int, str]]:
     why = f": {gate.why}" if gate.why else ""
     told = [(gate.at, f"{gate.id} opened ({KIND_WORDS[gate.kind]}){why}")]
-    for given in gate.approvals:
+    for count, given in enumerate(gate.approvals, 1):
         reason = f": {given.reason}" if given.reason else ""
-        told.append((given.at, f"{gate.id} approved by {given.approver}{reason}"))
+        of = f" ({count} of {gate.needed})" if gate.needed > 1 else ""
+        told.append((given.at, f"{gate.id} approved by {given.approver}{of}{reason}"))
     if gate.decision in ("rejected", "void"):
         reason = f": {gate.reason}" if gate.reason else ""
         told.append((0, f"{gate.id} {gate.decision} by {gate.approver}{reason}"))
