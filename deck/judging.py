@@ -133,13 +133,21 @@ class Docket:
     summary: str
     report: str
     verdict: str
-    #: Where the work is, when not in the project itself.
+    #: Where the work is, when not in the project itself, and the commit that would be merged.
     place: str = ""
+    commit: str = ""
 
 
 def judge_file(judge: Role, docket: Docket, owners: briefs.Owners) -> str:
     """Return the text of a judge's task file, in the order of contracts/deck.md section 1.5."""
     where = f" The work is in {docket.place}." if docket.place else ""
+    if docket.commit:
+        # Its files may be others by then: the role goes on working there.
+        where += (
+            f"\nWhat you judge is its commit {docket.commit}, and nothing else is merged; files "
+            f"there may have\nchanged since. Look at it with `git show {docket.commit[:12]}` or "
+            "`git log -p`."
+        )
     opening = (
         f"Judge what {docket.builder} did for {docket.task}, round {docket.round}.{where} Look at\n"
         "the work itself, not only at what is said about it. Change nothing: you judge."

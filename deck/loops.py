@@ -21,6 +21,7 @@ from deck.board import TASK_MOVES, Report, Task
 from deck.desk import Desk
 from deck.entries import Entry, LoopState, Op, TaskState
 from deck.judging import DECK, Bar, Docket, Step
+from deck.mergeable import last_commit
 from deck.merging import Merging
 from deck.settling import Order, Settling
 
@@ -53,6 +54,7 @@ class Loops:
         role, place = self.settling.role(builder.role), None
         if role is not None:
             place = self.merging.place(role)
+        made = last_commit(self.desk.state, builder.id)
         docket = Docket(
             id=task.id,
             builder=builder.role,
@@ -64,6 +66,7 @@ class Loops:
             report=report.path if report else "",
             verdict=self._dictated(task),
             place=str(place or ""),
+            commit=made.head if place is not None and made is not None else "",
         )
         owners = briefs.owners_of([seat.role for seat in desk.team])
         return judging.judge_file(desk.seats[task.role].role, docket, owners)

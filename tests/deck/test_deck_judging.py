@@ -169,6 +169,12 @@ def test_a_judge_is_told_where_the_work_is_and_how_to_report_a_path_with_a_space
     assert "Full report" not in text
 
 
+def test_a_judge_of_a_checkout_is_told_which_commit_it_judges() -> None:
+    text = judge_file(Role("critic"), replace(DOCKET, commit="ab" * 20), {})
+    assert f"What you judge is its commit {'ab' * 20}, and nothing else is merged" in text
+    assert "`git show abababababab`" in text
+
+
 @given(st.text(max_size=200), st.text(max_size=80))
 def test_nothing_that_others_wrote_reads_as_a_section_of_a_judges_file(
     text: str, summary: str
