@@ -81,6 +81,8 @@ class Delivery:
     held: str = ""
     #: A task was typed into the process that runs now.
     worked: bool = False
+    #: When that process was started, in microseconds UTC.
+    begun_at: int = 0
     _lines: deque[Line] = field(default_factory=deque)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -111,6 +113,7 @@ class Delivery:
     def begin(self) -> None:
         """A process was started: its brief goes before everything that waits."""
         self.worked = False
+        self.begun_at = self._desk.now()
         self._lines = deque(line for line in self._lines if not isinstance(line, BootLine))
         self._lines.appendleft(BootLine())
         self._wake.set()
@@ -215,15 +218,20 @@ class Delivery:
         task = self._desk.state.tasks.get(task_id)
         return task if task is not None and task.state is TaskState.QUEUED else None
 
+    def is_stale(self, task: Task) -> bool:
+        """Tell whether the process was there before the task, or has had another one: a role that
+        starts anew for each task is not handed it then (contracts/deck.md section 1.2)."""
+        return self.worked or self.begun_at < task.at
+
     async def _made_fresh(self, task: Task) -> bool:
-        """Start a role with `fresh` anew for this task, unless it has done nothing yet.
+        """Start a role with `fresh` anew for this task, unless it was started for it.
 
         Waits until what it did before is reported, or it would be lost. False when the task is not
         wanted any more.
         """
         moving_since: float | None = None
         loop = asyncio.get_running_loop()
-        while self.seat.role.fresh and self.worked:
+        while self.seat.role.fresh and self.is_stale(task):
             if self._queued_task(task.id) is None:
                 return False
             moving_since = (moving_since or loop.time()) if self._merely_moves() else None

@@ -259,7 +259,7 @@ class Seat:
         False when the role had to be given up."""
         desk = self.desk
         async with self.life:
-            if not self.delivery.worked:
+            if not self.delivery.is_stale(task):
                 return True
             while True:
                 desk.events.write("INFO", "fresh respawn", role=self.name, id=task.id)

@@ -29,22 +29,24 @@ def test_each_task_has_a_process_of_its_own_which_is_told_what_the_last_one_left
     first = rig.role("coder")["pid"]
     rig.delegate("coder", "one")
     rig.wait_task("T1", "reported")
-    # It had done nothing before.
-    assert rig.role("coder")["pid"] == first
+    # It had been there before the task.
+    between = rig.role("coder")["pid"]
+    assert between not in (0, first)
     (rig.state_dir / "handoff-coder.md").write_text("the tests need a database\n")
     rig.delegate("coder", "two")
     rig.wait_task("T2", "reported")
     second = rig.role("coder")["pid"]
-    assert second not in (0, first)
-    rig.wait(lambda: not Path(f"/proc/{first}").exists())
+    assert second not in (0, first, between)
+    rig.wait(lambda: not Path(f"/proc/{between}").exists())
     names = [line.split("/")[-1].split(" ")[0] for line in rig.seen("coder") if "Read" in line]
-    assert names == ["coder-brief.md", "T1.md", "coder-brief.md", "T2.md"]
+    assert names == ["coder-brief.md", "coder-brief.md", "T1.md", "coder-brief.md", "T2.md"]
     assert "handoff" not in (rig.state_dir / "tasks" / "T1.md").read_text()
     assert "handoff-coder.md" in (rig.state_dir / "tasks" / "T2.md").read_text()
     assert (
         "- coder: Work. (starts anew for each task)"
         in (rig.state_dir / "orchestrator-context.md").read_text()
     )
+    assert rig.events().count('msg="fresh respawn" role=coder id=T1') == 1
     assert rig.events().count('msg="fresh respawn" role=coder id=T2') == 1
     assert rig.role("coder")["restarts"] == 0
 
@@ -56,6 +58,8 @@ def test_nothing_is_ended_that_is_not_reported_yet(rig: DeckRig) -> None:
     first = rig.role("coder")["pid"]
     rig.delegate("coder", "one")
     rig.wait_task("T1", "submitted", "picked-up")
+    assert rig.role("coder")["pid"] != first
+    first = rig.role("coder")["pid"]
     rig.delegate("coder", "two")
     said = "T1 is not reported yet, and coder starts anew for each task"
     rig.wait(lambda: rig.task("T2")["reason"] == said)
