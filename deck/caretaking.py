@@ -20,6 +20,7 @@ from deck.desk import Desk
 from deck.durations import format_duration
 from deck.entries import Entry, Op, TaskState
 from deck.journal import JournalFailed
+from deck.pane.pane import Pane
 from deck.pane.status import PaneState, Status
 from deck.parts import Parts
 from deck.protocol import one_line
@@ -48,6 +49,8 @@ class Caretaker:
     gateway_was_up: bool | None = None
     _ticks: int = 0
     _said: str = ""
+    #: The start role's process that has what was kept.
+    _reader: Pane | None = None
 
     @property
     def _desk(self) -> Desk:
@@ -74,7 +77,8 @@ class Caretaker:
         """Do what each second needs. What fails is noted and tried again with the next one."""
         self._ticks += 1
         gates, review = self.parts.gatekeeper.tick, self.parts.review.tick
-        for step in (self._ask_gateway, self._time_out_all, gates, review, self._care):
+        steps = (self._ask_gateway, self._time_out_all, gates, review, self._bring, self._care)
+        for step in steps:
             try:
                 await step()
             except JournalFailed as failure:
@@ -106,6 +110,16 @@ class Caretaker:
             # It may have been reported while the one before it was recorded.
             if desk.state.tasks[task.id] == task:
                 await self._time_out(task)
+
+    async def _bring(self) -> None:
+        """Bring what was kept while the start role was gone, once it has a process anew."""
+        pane = self._desk.start_seat.pane
+        if pane is None or pane is self._reader or not pane.alive:
+            return
+        first, self._reader = self._reader is None, pane
+        # What was kept before this session's first process is on its way already.
+        if not first:
+            await self.parts.work.bring_kept()
 
     async def _care(self) -> None:
         if self._ticks % CARE_EVERY_TICKS == 0:

@@ -348,6 +348,17 @@ class Work:
             Entry(Op.REPORT_MOVED, desk.now(), id=report_id, state=ReportState.KEPT, reason=reason)
         )
 
+    async def bring_kept(self) -> None:
+        """Bring the reports that nobody was there to read, oldest first: there is a reader again.
+        Raises JournalFailed."""
+        desk = self.desk
+        for report in list(desk.state.reports.values()):
+            if report.state is ReportState.KEPT:
+                await desk.record(
+                    Entry(Op.REPORT_MOVED, desk.now(), id=report.id, state=ReportState.QUEUED)
+                )
+                self.bring(report.id)
+
     async def _close(self, task: Task | None, report_id: str) -> None:
         await self.review.look(report_id)
         if task is not None:

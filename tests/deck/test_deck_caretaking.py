@@ -32,6 +32,7 @@ class Desk:
         self.events = Events()
         self.gateway = SimpleNamespace(enforced=False)
         self.seats = {"coder": SimpleNamespace(role=self.config.roles[1])}
+        self.start_seat = SimpleNamespace(pane=None)
         self.then: list[Entry] = []
 
     def now(self) -> int:
@@ -97,3 +98,25 @@ def test_a_fault_in_one_step_keeps_no_other_from_being_taken() -> None:
     assert len(faults) == 2
     assert desk.state.tasks["T1"].state is TaskState.TIMED_OUT
     assert desk.events.said.count("journal failed") == 1
+
+
+def test_what_was_kept_is_brought_once_to_each_later_process_of_the_start_role() -> None:
+    desk, brought = Desk(board(0)), list[str]()
+
+    async def bring_kept() -> None:
+        brought.append(desk.start_seat.pane.name)
+
+    def process(name: str, *, alive: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(name=name, alive=alive)
+
+    async def seconds() -> None:
+        one = caretaker(desk, nothing, nothing)
+        one.parts.work = SimpleNamespace(bring_kept=bring_kept)  # type: ignore[misc, assignment]
+        first = process("first")
+        for pane in (None, first, first, process("dead", alive=False), process("second")):
+            desk.start_seat.pane = pane
+            await one.tick()
+            await one.tick()
+
+    asyncio.run(seconds())
+    assert brought == ["second"]

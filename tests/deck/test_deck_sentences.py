@@ -1,6 +1,8 @@
 """What a person or an agent is told by the command line, in real sessions, word for word."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +58,29 @@ def test_a_reload_that_was_refused_is_not_said_to_be_requested(rig: DeckRig) -> 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: Nothing was changed: ")
     assert 'msg="reload: ' in rig.events()
+
+
+def test_reports_that_nobody_was_there_to_read_are_brought_to_the_next_reader(
+    rig: DeckRig,
+) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    rig.wait_idle("orchestrator", "coder")
+    os.kill(rig.role("orchestrator")["pid"], signal.SIGKILL)
+    rig.wait(lambda: rig.role("orchestrator")["state"] == "exited")
+    for number in range(3):
+        rig.send(Verb.WORK_DONE, task=f"part {number}")
+    assert [report["state"] for report in rig.status()["reports"]] == ["kept"] * 3
+    rig.cli("restart", "orchestrator")
+    rig.wait(lambda: len(brought(rig)) == 3)
+    assert brought(rig) == [f"A worker reports: part {number}" for number in range(3)]
+    rig.wait(lambda: {report["state"] for report in rig.status()["reports"]} == {"delivered"})
+    # The brief of the new process came first.
+    assert "orchestrator-context.md" in rig.seen("orchestrator")[-4]
+
+
+def brought(rig: DeckRig) -> list[str]:
+    return [line for line in rig.seen("orchestrator") if line.startswith("A worker reports")]
 
 
 def test_a_role_may_bear_the_name_of_a_log(rig: DeckRig) -> None:
