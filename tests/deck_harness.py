@@ -157,8 +157,7 @@ class DeckRig:
 
     def _forked(self, entry: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
         whole = {**self.env, **env}
-        # What is on this path is for a fresh interpreter.
-        if "PYTHONPATH" in whole or not CHORAGOS.fits(args, whole):
+        if not CHORAGOS.fits(args, whole):
             return self._started(*args, **env)
         name = self.short.name
         return CHORAGOS.run(entry, args, cwd=self.dir, env=whole, timeout=120, name=name)

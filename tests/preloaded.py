@@ -32,6 +32,8 @@ from typing import Any, Final, NoReturn
 POSSIBLE: Final = hasattr(os, "pidfd_open") and not any(
     name.startswith(("COVERAGE_", "COV_CORE_")) for name in os.environ
 )
+#: What is said to an interpreter, which another one that starts now would hear too.
+_SAID: Final = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
 #: More than this does not fit one message.
 _LARGEST: Final = 100_000
 _PR_SET_NAME: Final = 15
@@ -93,8 +95,11 @@ class Preloaded:
         self._lock = threading.Lock()
 
     def fits(self, arguments: Sequence[str], env: Mapping[str, str]) -> bool:
-        """Tell whether a run can be had this way."""
-        return POSSIBLE and len(json.dumps([list(arguments), dict(env)])) < _LARGEST
+        """Tell whether a run can be had this way: it needs nothing of an interpreter of its own."""
+        said = {name: value for name, value in env.items() if name.startswith("PYTHON")}
+        if not POSSIBLE or not said.items() <= _SAID.items():
+            return False
+        return len(json.dumps([list(arguments), dict(env)])) < _LARGEST
 
     def start(
         self,
