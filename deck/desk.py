@@ -43,6 +43,8 @@ ORIGIN: Final = "choragos.local/deck/"
 HEARTBEAT_SECONDS: Final = 60.0
 RESERVE_MIB: Final = 64
 LOW_WATER_MIB: Final = 64
+#: Hooks that run at a time; far more than people can be told of at once.
+MAX_HOOKS: Final = 32
 #: Another size of the reserve in MiB; 0 for none.
 RESERVE_ENV: Final = "CHORAGOS_AUDIT_RESERVE_MIB"
 
@@ -65,6 +67,7 @@ class Desk:
     #: What was seen to have changed under an open gate since it opened, in words.
     changed_gates: dict[str, str] = field(default_factory=dict)
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
+    _hooks: int = 0
 
     @classmethod
     def open(cls, config: Config, paths: SessionPaths, environ: Mapping[str, str]) -> Self:
@@ -168,13 +171,21 @@ class Desk:
             self.start_seat.put_notice(one_line(text))
 
     def hook(self, name: str, command: str, role: str, task: str) -> None:
-        """Run a hook of the team file in the background, if it is set."""
-        if command:
-            self.job(
-                run_hook(
-                    name, command, role=role, task=task, environ=self.environ, events=self.events
-                )
-            )
+        """Run a hook of the team file in the background, if it is set. Of a flood of them, which
+        an agent can make, only so many run at a time; the others are in the event log."""
+        if not command:
+            return
+        if self._hooks >= MAX_HOOKS:
+            self.events.write("WARN", "hook not run", hook=name, reason=f"{MAX_HOOKS} run already")
+            return
+        self._hooks += 1
+        work = run_hook(
+            name, command, role=role, task=task, environ=self.environ, events=self.events
+        )
+        self.job(work).add_done_callback(self._hook_ended)
+
+    def _hook_ended(self, _: asyncio.Task[None]) -> None:
+        self._hooks -= 1
 
     def label(self, task: Task) -> str:
         """Return a task in one line: its text, else the name of its brief."""

@@ -8,6 +8,9 @@ one line in the log. Nothing waits for a hook. Called by `deck.session`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,6 +32,8 @@ async def run_hook(
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             env={**environ, "CHORAGOS_ROLE": role, "CHORAGOS_TASK": task},
+            # What it has started ends with it.
+            start_new_session=True,
         )
     except OSError as error:
         events.write("WARN", "hook failed", hook=name, err=error.strerror or "cannot start")
@@ -37,7 +42,8 @@ async def run_hook(
         async with asyncio.timeout(HOOK_SECONDS):
             status = await process.wait()
     except TimeoutError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         events.write("WARN", "hook failed", hook=name, err=f"longer than {HOOK_SECONDS:g} s")
         return

@@ -71,7 +71,13 @@ def replace_own(
 def open_to_add(path: Path) -> int:
     """Return a descriptor that adds to a file of ours, made 0600 if need be. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as failure:
+        if failure.errno == errno.ENXIO:
+            # A pipe that nobody reads, or a socket.
+            raise NotPlain(errno.EINVAL, "it is no regular file", str(path)) from None
+        raise
     try:
         _check(descriptor, path)
     except BaseException:

@@ -113,7 +113,7 @@ def test_two_people_sign_and_an_auditor_finds_it_in_the_files(rig: DeckRig, pers
     assert "G3 cannot be approved" in person("board")
     assert "is void" in person("approve", "G3", "--as", "bob")
     told = person("show", "T1")
-    for line in ("G1 approved by alice: looks fine", "handed to coder", "R1 from coder"):
+    for line in ("G1 approved by alice (1 of 2): looks fine", "handed to coder", "R1 from coder"):
         assert line in told
     assert "--- report R1\n  coder did T1" in told
     rig.send(Verb.SHUTDOWN)
