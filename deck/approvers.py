@@ -3,7 +3,8 @@
 Owns the form of both, and what keeps a team from being run with them. Invariant: whatever is wrong
 with an approver keeps the team from starting; nobody is dropped silently, for a team would then
 run with fewer than it asked for. Pure and light: every verb that reads the team file loads it.
-`deck.team_reader` checks with it, `deck.approvals` verifies with the keys, `approver add` writes them.
+`deck.team_reader` checks with it, `deck.approvals` verifies with the keys, `approver add` writes
+them.
 """
 
 from __future__ import annotations

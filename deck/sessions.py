@@ -119,7 +119,7 @@ def exchange(path: Path, command: Command, seconds: float = EXCHANGE_SECONDS) ->
                 "the command from the directory of the session"
             ) from None
         except OSError as error:
-            raise SessionError(f"{path} cannot be reached: {error.strerror or error}") from None
+            raise SessionError(f"{path} cannot be reached: {_why_not(path, error)}") from None
         try:
             # A command that is refused before its end is not taken, and the ack says why.
             with contextlib.suppress(BrokenPipeError):
@@ -189,7 +189,7 @@ def _why_not(path: Path, error: OSError) -> str:
     # Python itself refuses what does not fit the kernel's address (108 bytes with its end).
     return (
         f"its path is {len(os.fsencode(path))} bytes long and a socket's may have 107; "
-        "set XDG_RUNTIME_DIR to a shorter directory"
+        f"set XDG_RUNTIME_DIR or {SOCKET_ENV} to a shorter path"
     )
 
 

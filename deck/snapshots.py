@@ -36,6 +36,8 @@ class Snapshots:
         """Find the repository, end what a crash left open, prune; without one nothing is done."""
         settings = self.desk.config.checkpoints
         if not settings.enabled:
+            why = "the team file says enabled = false in [checkpoints]"
+            self.desk.events.write("INFO", "checkpoints disabled", reason=why)
             return
         try:
             store = await asyncio.to_thread(Checkpoints, self.desk.directory, settings.keep)

@@ -35,8 +35,11 @@ class Team:
     on_status: Callable[[Seat, Status], None]
 
     def fill(self) -> None:
-        """Make the seats of the team file, before anything runs."""
-        for role in self.desk.config.roles:
+        """Make the seats of the team file, before anything runs: in the order in which the roles
+        came to a session that goes on, new ones behind them (contracts/deck.md section 1.13)."""
+        order = {name: place for place, name in enumerate(self.desk.state.roster)}
+        roles = sorted(self.desk.config.roles, key=lambda role: order.get(role.name, len(order)))
+        for role in roles:
             # A second role of the same name could never be addressed.
             if role.name not in self.desk.seats:
                 self.seat(role)

@@ -174,5 +174,7 @@ def test_a_client_whose_command_is_refused_before_its_end_reads_why(rig: DeckRig
 def test_a_socket_whose_path_is_too_long_says_what_to_do(short_dir: Path) -> None:
     path = short_dir / ("x" * 100) / "deck.sock"
     path.parent.mkdir()
-    with pytest.raises(SessionError, match=r"bytes long .* set XDG_RUNTIME_DIR to a shorter"):
+    with pytest.raises(
+        SessionError, match=r"bytes long .* set XDG_RUNTIME_DIR or CHORAGOS_SOCK to"
+    ):
         bind(path)

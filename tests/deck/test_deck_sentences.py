@@ -93,3 +93,43 @@ def test_a_role_may_bear_the_name_of_a_log(rig: DeckRig) -> None:
     assert all(line.startswith("time=") for line in rig.events().splitlines())
     assert "fake events" in (logs / "role-events.log").read_text()
     assert json.loads(rig.cli("report", "--json").stdout)["roles"]
+
+
+def test_roles_keep_their_order_over_a_resume_and_new_ones_come_last(rig: DeckRig) -> None:
+    roles = [agent_role(name) for name in ("orchestrator", "b", "c")]
+    rig.team(*roles)
+    rig.serve()
+    rig.cli("kill")
+    # The file may have them in any order; the first one starts.
+    rig.team(roles[0], agent_role("new"), roles[2], roles[1])
+    rig.serve("--no-sphragis", "--resume")
+    order = ["orchestrator", "b", "c", "new"]
+    assert [role["name"] for role in rig.status()["roles"]] == order
+    kept = json.loads((rig.state_dir / "session.json").read_text())["roster"]
+    assert [role["name"] for role in kept] == order
+    rig.cli("kill")
+    # A session that begins afresh takes the file's.
+    rig.serve()
+    names = [role["name"] for role in rig.status()["roles"]]
+    assert names == ["orchestrator", "new", "c", "b"]
+
+
+def test_why_there_are_no_checkpoints_is_in_the_event_log(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), tail="[checkpoints]\nenabled = false\n")
+    rig.serve()
+    (line,) = [line for line in rig.events().splitlines() if "checkpoints disabled" in line]
+    assert line.endswith('reason="the team file says enabled = false in [checkpoints]"')
+
+
+@pytest.mark.parametrize("words", [("ls",), ("kill",), ("gates",), ("serve", "--no-sphragis")])
+def test_a_socket_path_that_no_system_takes_is_said_in_words(
+    rig: DeckRig, words: tuple[str, ...]
+) -> None:
+    rig.team(agent_role("orchestrator"))
+    done = rig.cli(*words, CHORAGOS_SOCK=f"/tmp/{'x' * 120}.sock")
+    if words == ("ls",):
+        assert done.stdout == "no running sessions\n"
+        return
+    assert done.returncode == 1
+    assert "CHORAGOS_SOCK to a shorter path" in done.stderr
+    assert done.stderr.count("\n") == 1
