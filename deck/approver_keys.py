@@ -105,10 +105,15 @@ def store_key(directory: Path, name: str, key: Ed25519PrivateKey, passphrase: st
         ) from None
     except OSError as failure:
         raise KeyProblem(f"{path} cannot be written: {failure.strerror}.") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as failure:
+        # Half a key would be in the way of the next attempt.
+        path.unlink(missing_ok=True)
+        raise KeyProblem(f"{path} cannot be written: {failure.strerror}.") from None
     return path
 
 

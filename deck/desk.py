@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import os
+import stat
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class Desk:
         _keep_out_of_git(project)
         events = EventLog(project / "logs" / "events.log")
         keys = _keys(paths, environ)
+        _refuse_planted(project / "ledger")
         aside = _set_aside_foreign(project / "ledger", f"{ORIGIN}{paths.id}")
         if aside is not None:
             reason = "this project was moved or copied here from another directory"
@@ -246,6 +248,22 @@ def _reserve_mib(environ: Mapping[str, str]) -> int:
     """Return how much disk the ledger holds back; what is no number counts as not set."""
     told = environ.get(RESERVE_ENV, "")
     return int(told) if told.isascii() and told.isdigit() and len(told) < 5 else RESERVE_MIB
+
+
+def _refuse_planted(ledger: Path) -> None:
+    """Find what an agent has put among the files of the ledger: reading a pipe would hold up the
+    start for ever, and say nothing. Blocks. Raises JournalFailed."""
+    for folder, folders, files in os.walk(ledger):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                kind = path.lstat().st_mode
+                if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+                    raise JournalFailed(
+                        f"{path} is neither a file nor a directory, so no deck has put it there; "
+                        "move it away, keep it, and put back the file that belongs there from a "
+                        "copy."
+                    )
 
 
 def _set_aside_foreign(ledger: Path, origin: str) -> Path | None:

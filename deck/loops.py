@@ -272,6 +272,8 @@ class Loops:
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise NoVerdict(f"{path}, where the verdict should be, is no regular file")
+                if path != dictated and _opened(descriptor, real) != real:
+                    raise NoVerdict(f"the judge's report {path} was replaced as it was opened")
                 return path, file.read(judging.VERDICT_BYTES + 1)
         except (OSError, ValueError) as failure:
             why = failure.strerror if isinstance(failure, OSError) else "not a path"
@@ -322,3 +324,12 @@ class Loops:
                 ):
                     found.append(task)
         return found
+
+
+def _opened(descriptor: int, path: str) -> str:
+    """Return which file a descriptor is of: a directory on the way to it may have become a link
+    to a place that the judge cannot read itself. Without `/proc` the path is believed."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return path

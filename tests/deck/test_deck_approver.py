@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import re
@@ -221,6 +222,19 @@ def test_a_process_that_knows_a_passphrase_cannot_be_read_by_its_neighbors(tmp_p
     )
     environ = {"PATH": os.environ["PATH"], PASSPHRASE_ENV: str(secret)}
     assert subprocess.run([sys.executable, "-c", code], env=environ, check=False).returncode == 10
+
+
+def test_half_a_key_is_not_left_on_a_disk_that_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KeyProblem, match="No space left"):
+        store_key(tmp_path / "keys", "alice", Ed25519PrivateKey.generate(), PASSPHRASE)
+    monkeypatch.undo()
+    assert store_key(tmp_path / "keys", "alice", Ed25519PrivateKey.generate(), PASSPHRASE).exists()
 
 
 def test_keys_are_in_the_users_configuration() -> None:
