@@ -193,7 +193,9 @@ def command_line(role: Role, around: Surroundings) -> list[str]:
 
 def find_program(role: Role, environ: Mapping[str, str]) -> str:
     """Return the full path of a role's program. Raises NotOnPath."""
-    program = shutil.which(role.command, path=environ.get("PATH")) if role.command else None
+    if not role.command:
+        raise NotOnPath(f"role {role.name} has no command; add command = to its [[roles]] table.")
+    program = shutil.which(role.command, path=environ.get("PATH"))
     if program is None:
         raise NotOnPath(
             f"role {role.name}: the command {role.command!r} is not on PATH; install it or "

@@ -101,7 +101,11 @@ def run(arguments: Sequence[str]) -> None:
         sentence = getattr(wrong, "format_message", None)
         if sentence is None and os.environ.get(DEBUG_ENV):
             raise
-        typer.echo(f"error: {sentence() if sentence else unexpected(wrong)}", err=True)
+        words = sentence() if sentence else unexpected(wrong)
+        if not words:
+            # A group without a verb: its help has been printed, and nothing was wrong.
+            sys.exit(0)
+        typer.echo(f"error: {words}", err=True)
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -133,3 +133,17 @@ def test_a_socket_path_that_no_system_takes_is_said_in_words(
     assert done.returncode == 1
     assert "CHORAGOS_SOCK to a shorter path" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("group", ["roster", "approver"])
+def test_a_group_without_a_verb_shows_its_help(rig: DeckRig, group: str) -> None:
+    done = rig.cli(group)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{group} [OPTIONS] COMMAND" in done.stdout
+
+
+def test_a_role_without_a_command_is_told_so(rig: DeckRig) -> None:
+    (rig.dir / ".choragos.toml").write_text('[[roles]]\nname = "lead"\nstart = true\n')
+    done = rig.cli("serve", "--detach", "--no-sphragis")
+    assert done.returncode == 1
+    assert done.stderr == "error: role lead has no command; add command = to its [[roles]] table.\n"
