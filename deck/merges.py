@@ -105,6 +105,11 @@ def merge(main: GitRepo, commit: str, title: str) -> str:
     """
     if reason := obstacle(main, commit):
         raise MergeRefused(f"{reason}.")
+    # A merge that finds the index locked leaves its MERGE_HEAD, which then cannot be taken back.
+    if (lock := main.git_path("index.lock")).exists():
+        raise MergeRefused(
+            f"another git is at work in the main tree; if none is, it was killed: remove {lock}."
+        )
     before = main.head()
     try:
         done = main.attempt(

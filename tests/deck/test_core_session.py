@@ -638,6 +638,7 @@ def test_sigterm_stops_a_foreground_deck_like_kill(rig: DeckRig) -> None:
 def test_a_ledger_that_cannot_be_written_stops_the_work_and_says_so(rig: DeckRig) -> None:
     pair(rig)
     rig.serve()
+    rig.wait(lambda: rig.seen("coder"))  # its brief
     rig.wait_idle("coder")
     resource.prlimit(rig.pid(), resource.RLIMIT_FSIZE, (1, 1))
     refused = rig.cli("delegate", "--to", "coder", "--task", "x")
