@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -180,6 +181,8 @@ class _Planter:
 
     def fill(self, text: str, *, word: bool = False) -> str:
         """Return a text with its marks replaced."""
+        if MARK not in text:
+            return text
         parts = text.split(MARK)
         out = [parts[0]]
         for part in parts[1:]:
@@ -248,6 +251,7 @@ def _json_text(text: str) -> Any:
         return None
 
 
+@lru_cache(maxsize=4096)
 def _base64_text(text: str) -> tuple[str, str] | None:
     """Return what stands before a base64 text that holds marks, and the text, or None."""
     found = _BASE64.fullmatch(text)
