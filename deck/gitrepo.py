@@ -231,6 +231,24 @@ class GitRepo:
                        "--ignore-submodules=none", before, after)  # fmt: skip
         return sorted(_parse_raw(raw), key=lambda found: found.path)
 
+    def plain_diff(self, before: str, after: str) -> bytes:
+        """Return what changed between two commits, for a person: by the content alone.
+
+        Attributes, settings and replaced objects of a repository can hide a change, and agents
+        can write all three; so git is run as in a new repository that has only the objects.
+        Raises GitError.
+        """
+        form = self.run("rev-parse", "--show-object-format").decode().strip()
+        with _scratch() as scratch:
+            bare = scratch / "bare"
+            objects = str(self.common / "objects")
+            self.run("init", "-q", "--bare", "--template=", f"--object-format={form}", str(bare))
+            return self.run(
+                "diff-tree", "-r", "-p", "--stat", "--no-color", "--no-ext-diff", "--no-textconv",
+                before, after,
+                environ={"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": objects},
+            )  # fmt: skip
+
     def compose(self, tree: str, entries: Mapping[str, Entry | None]) -> str:
         """Store `tree` with `entries` in place of what it has there, and return its name."""
         removed = [path for path, entry in entries.items() if entry is None]
@@ -442,6 +460,8 @@ def _environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         # Whatever is missing from a partial clone stays missing: no program of a transport runs.
         "GIT_NO_LAZY_FETCH": "1",
+        # What a name stands for is what it was made of, not what an agent has put in its place.
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }  # fmt: skip
 

@@ -73,11 +73,7 @@ def change(main: GitRepo, commit: str) -> Change | None:
     paths = tuple(found.path for found in main.differences(base, commit))
     if not paths:
         return None
-    text = main.run(
-        "diff-tree", "-r", "-p", "--stat", "--no-color", "--no-ext-diff", "--no-textconv",
-        base, commit,
-    )  # fmt: skip
-    return Change(base, commit, paths, text)
+    return Change(base, commit, paths, main.plain_diff(base, commit))
 
 
 def obstacle(main: GitRepo, commit: str) -> str:
