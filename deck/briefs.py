@@ -272,7 +272,7 @@ def write(directory: Path, name: str, text: str) -> Path:
 
 def _agent_bullet(role: Role) -> str:
     first = next((line.strip() for line in role.prompt_template.splitlines() if line.strip()), "")
-    marks = ["starts anew for each task"] if role.fresh else []
+    marks = ["fresh: starts anew for each task"] if role.fresh else []
     marks += ["each task waits for a person's approval"] if role.approve else []
     marked = f" ({'; '.join(marks)})" if marks else ""
     return f"- {role.name}: {first or 'no description'}{marked}"

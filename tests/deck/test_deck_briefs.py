@@ -55,7 +55,7 @@ def test_the_whole_context_has_the_contracts_order() -> None:
         "## File ownership", "## Available agents", "## Delegation protocol", "## Fresh agents",
         "## Team changes", "## Important", "## Recap", "## Handover", "## Project memory",
     ]  # fmt: skip
-    assert "- ux review: Look. (starts anew for each task; each task waits" in text
+    assert "- ux review: Look. (fresh: starts anew for each task; each task waits" in text
     assert "- ux review: .choragos/handoff-ux-review.md" in text
     assert "choragos roster add --name" in text
     assert ".choragos/handoff-session.md" in text

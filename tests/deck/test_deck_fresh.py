@@ -43,7 +43,7 @@ def test_each_task_has_a_process_of_its_own_which_is_told_what_the_last_one_left
     assert "handoff" not in (rig.state_dir / "tasks" / "T1.md").read_text()
     assert "handoff-coder.md" in (rig.state_dir / "tasks" / "T2.md").read_text()
     assert (
-        "- coder: Work. (starts anew for each task)"
+        "- coder: Work. (fresh: starts anew for each task)"
         in (rig.state_dir / "orchestrator-context.md").read_text()
     )
     assert rig.events().count('msg="fresh respawn" role=coder id=T1') == 1
