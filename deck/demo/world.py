@@ -246,15 +246,19 @@ class World:
     def wait(
         self, ask: Callable[[], T | None], what: str, seconds: float, log: Path | None = None
     ) -> T:
-        """Ask again and again until the answer is true; return it. Raises NotSo after `seconds`."""
+        """Ask again and again until the answer is true; return it. Raises NotSo after `seconds`.
+
+        Asking takes a third of the time at most: who is waited for needs the processor, too.
+        """
         deadline = time.monotonic() + seconds
         while True:
+            asked = time.monotonic()
             answer = ask()
             if answer:
                 return answer
             if time.monotonic() > deadline:
                 raise NotSo(what, f"it did not come within {seconds:.0f} s", log or self.events)
-            time.sleep(0.05)
+            time.sleep(max(0.05, 2 * (time.monotonic() - asked)))
 
     # -- the end ----------------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+from world_board import board, role, task
 
 from deck.demo import world as worlds
 from deck.demo.canaries import sightings
@@ -87,18 +89,6 @@ def start_team(world: World, claude: Path, *args: str, held: bool = False) -> No
     world.start_gateway()
     world.start_deck()
     world.wait(lambda: role(world, "coder")["state"] == "idle", "Claude Code to be ready", 60)
-
-
-def board(world: World) -> dict:
-    return json.loads(world.must("choragos", "board", "--json").out)
-
-
-def role(world: World, name: str) -> dict:
-    return next(row for row in board(world)["roles"] if row["name"] == name)
-
-
-def task(world: World, name: str) -> dict:
-    return next(row for row in board(world)["tasks"] if row["id"] == name)
 
 
 def call(name: str, **arguments: str) -> str:
@@ -185,6 +175,7 @@ def test_a_permission_question_is_shown_nothing_is_typed_into_it_and_it_is_answe
     # T2 is typed now, so it works again after the question.
     world.wait(lambda: task(world, "T2")["state"] != "queued", "the second task", 60)
     told = watch.end()
-    # A look takes longer than the offline model works, so not every change is seen.
-    assert [state for state in told if state != "working"][:3] == ["idle", "blocked", "idle"]
+    # The offline model may work for less than the time between two looks, or be seen to.
+    rests = [state for state, _ in groupby(state for state in told if state != "working")]
+    assert rests[:3] == ["idle", "blocked", "idle"]
     assert "working" in told

@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from gateway_harness import Provider, Seen, answer_by_rule, begin_stream, leaks
 from responses_provider import events, text_of
+from world_board import role, task
 
 from deck.demo import world as worlds
 from deck.demo.world import World
@@ -120,16 +121,6 @@ def start_team(world: World, codex: Path, provider: Provider) -> None:
     world.wait(lambda: role(world)["state"] == "idle", "Codex to be ready", 60)
 
 
-def role(world: World) -> dict[str, Any]:
-    rows = json.loads(world.must("choragos", "board", "--json").out)["roles"]
-    return next(row for row in rows if row["name"] == "coder")
-
-
-def task_state(world: World, name: str) -> str:
-    rows = json.loads(world.must("choragos", "board", "--json").out)["tasks"]
-    return next(row["state"] for row in rows if row["id"] == name)
-
-
 def test_codex_takes_a_task_in_its_terminal_and_reports_it(
     codex: Path, world: World, provider: Provider
 ) -> None:
@@ -143,7 +134,7 @@ def test_codex_takes_a_task_in_its_terminal_and_reports_it(
         )
     )
     world.must("choragos", "delegate", "--to", "coder", "--task", f"Save the contact.\n{work}")
-    world.wait(lambda: task_state(world, "T1") == "reported", "T1 to be reported", 60)
+    world.wait(lambda: task(world, "T1")["state"] == "reported", "T1 to be reported", 60)
     assert (world.repo / "contact.txt").read_text() == f"{email};{phone};"
     assert leaks([email, phone], provider.seen) == []
     assert world.has_event("msg=work-done", "id=T1 ", "from=coder")

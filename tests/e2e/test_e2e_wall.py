@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import test_e2e_team_codex as codex_team
 from wall_tools import real_bwrap
+from world_board import board, task
 
 from deck.demo import world as worlds
 from deck.demo.canaries import sightings
@@ -79,10 +80,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def call(name: str, **arguments: str) -> str:
     return f"@tool {name} {json.dumps(arguments)}"
-
-
-def board(world: World) -> dict:
-    return json.loads(world.must("choragos", "board", "--json").out)
 
 
 def named(rows: list[dict], key: str, value: str) -> dict:
@@ -167,7 +164,7 @@ def test_codex_works_and_reports_behind_the_wall(
             )
             world.must("choragos", "delegate", "--to", "coder", "--task", work)
             world.wait(
-                lambda: codex_team.task_state(world, "T1") == "reported",
+                lambda: task(world, "T1")["state"] == "reported",
                 "T1 to be reported from behind the wall",
                 60,
             )
