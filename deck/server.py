@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import stat
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -48,6 +49,8 @@ class ControlServer:
         self._dispatch = dispatch
         self._server: asyncio.Server | None = None
         self._inode = 0
+        #: Of the socket: a number may be given to the next file that is made.
+        self._made_at = 0
         self._work: set[asyncio.Task[bytes]] = set()
         #: Exchanges whose command has not arrived, oldest first; True once it is sent away.
         self._unheard: dict[asyncio.Task[Any], bool] = {}
@@ -55,16 +58,26 @@ class ControlServer:
     async def start(self) -> None:
         """Bind and listen. Raises SessionError."""
         listener = bind(self._path)
-        self._inode = self._path.stat().st_ino
+        found = self._path.lstat()
+        self._inode, self._made_at = found.st_ino, found.st_ctime_ns
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, backlog=BACKLOG)
 
     async def restore(self) -> bool:
-        """Listen anew if the socket's file has been removed; True when it had been.
+        """Listen anew if the socket's file has been removed or replaced; True when it had been.
 
         Cleaners of temporary directories remove what is old; nobody could reach the session then.
+        Whoever put another socket there would hear what is meant for the session, a person's
+        decisions too, and answer in its name.
         """
-        if self._path.exists():
-            return False
+        try:
+            found = self._path.lstat()
+        except FileNotFoundError:
+            found = None
+        if found is not None:
+            ours = (found.st_ino, found.st_ctime_ns) == (self._inode, self._made_at)
+            if ours or not stat.S_ISSOCK(found.st_mode):
+                return False
+            self._path.unlink(missing_ok=True)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._server is not None:
             self._server.close()
