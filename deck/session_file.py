@@ -31,7 +31,11 @@ WRITE_SECONDS: Final = 0.5
 #: More tasks than any session has had; a file that says more is damaged.
 MAX_TASKS: Final = 100_000
 MAX_BYTES: Final = 64 << 20
+#: Longer ones are no path of this system.
+MAX_NAME_CHARS: Final = 4096
 _NANOSECONDS: Final = 1000
+#: In nanoseconds, the year 2116: what a record can hold in microseconds, and some room.
+_END_OF_TIME: Final = 1 << 62
 _SCORE: Final = re.compile(r"\b(\d{1,2}/10)\b")
 #: Changes that the file shows.
 _SHOWN: Final = frozenset(
@@ -296,9 +300,9 @@ def _row(row: Mapping[str, Any]) -> Row:
         raise ValueError("not a task id")
     return Row(
         id=name,
-        role=_text(row.get("to", "")),
+        role=_name(row.get("to", "")),
         text=_text(row.get("t", "")),
-        file=_text(row.get("f", "")),
+        file=_name(row.get("f", "")),
         at=_whole(row["at"]),
         done=row.get("d") is True,
         done_at=_whole(row.get("da", 0)),
@@ -308,9 +312,9 @@ def _row(row: Mapping[str, Any]) -> Row:
 def _waiting(gate: Mapping[str, Any]) -> Waiting:
     command = gate["cmd"]
     return Waiting(
-        role=_text(gate["to"]),
+        role=_name(gate["to"]),
         text=_text(command.get("task", "")),
-        brief=_text(command.get("brief", "")),
+        brief=_name(command.get("brief", "")),
         at=_whole(gate["at"]),
     )
 
@@ -318,10 +322,20 @@ def _waiting(gate: Mapping[str, Any]) -> Waiting:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
-    return value
+    # Half a character has no place in a record.
+    return value.encode("utf-8", "replace").decode()
+
+
+def _name(value: object) -> str:
+    """A name or a path, which goes into a record: one that does not fit would cut the import in
+    two."""
+    name = _text(value)
+    if len(name) > MAX_NAME_CHARS:
+        raise ValueError("too long for a name")
+    return name
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _END_OF_TIME:
         raise ValueError("not a whole number")
     return value
