@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from preloaded import Running
 from preloaded_deck import CHORAGOS
 
 from deck.protocol import Command, Verb
@@ -161,6 +162,24 @@ class DeckRig:
             return self._started(*args, **env)
         name = self.short.name
         return CHORAGOS.run(entry, args, cwd=self.dir, env=whole, timeout=120, name=name)
+
+    def program(self, text: str, *args: str) -> subprocess.Popen[bytes] | Running:
+        """Start a program of ours by its text, in a session of its own, with nobody listening."""
+        if not CHORAGOS.fits((text, *args), self.env):
+            return subprocess.Popen(
+                [sys.executable, "-c", text, *args],
+                cwd=self.dir,
+                env=self.env,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        with open(os.devnull, "wb") as nobody:
+            out = nobody.fileno()
+            name, line = self.short.name, [text, *args]
+            return CHORAGOS.start(
+                "preloaded:program", line, cwd=self.dir, env=self.env, out=out, err=out, name=name
+            )
 
     def send(self, verb: Verb, **fields: Any) -> dict[str, Any]:
         return exchange(self.paths.socket, Command(verb, **fields))

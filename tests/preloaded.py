@@ -253,6 +253,13 @@ def call(function: Any, *arguments: Any) -> int:
     return result if isinstance(result, int) else 0
 
 
+def program() -> None:
+    """Be the program whose text is the first argument, as `python -c`, in a session of its own."""
+    os.setsid()
+    text = sys.argv.pop(1)
+    exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
+
+
 def leave(code: int) -> NoReturn:
     """End this process as the interpreter ends: its threads, what was registered, its output."""
     try:

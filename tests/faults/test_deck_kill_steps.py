@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
+from preloaded import Running
 
 from deck.protocol import Verb
 from deck.sessions import SessionError
@@ -64,15 +64,10 @@ def gateway() -> Iterator[FakeGateway]:
     gateway.close()
 
 
-def dies_at(rig: DeckRig, step: tuple[str, str, str], *flags: str) -> subprocess.Popen[bytes]:
-    deck = subprocess.Popen(
-        [sys.executable, "-c", DYING, *step, "--resume=0", *(flags or ("--sphragis=0",))],
-        cwd=rig.dir,
-        env=rig.env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def dies_at(
+    rig: DeckRig, step: tuple[str, str, str], *flags: str
+) -> subprocess.Popen[bytes] | Running:
+    deck = rig.program(DYING, *step, "--resume=0", *(flags or ("--sphragis=0",)))
     rig.wait(lambda: deck.poll() is not None or rig.status()["phase"] == "running")
     return deck
 
@@ -85,7 +80,7 @@ def tried(work: Callable[[], Any]) -> Any:
         return None
 
 
-def fell(deck: subprocess.Popen[bytes]) -> bool:
+def fell(deck: subprocess.Popen[bytes] | Running) -> bool:
     return deck.wait(40) == -signal.SIGKILL
 
 
