@@ -181,8 +181,10 @@ class Caretaker:
 
     async def transcribe_for_ever(self) -> None:
         """Keep what the roles' terminals show, where a crash of the deck cannot take it."""
+        pause = TICK_SECONDS
         while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+            await asyncio.sleep(pause)
+            pause = FLUSH_SECONDS
             for seat in list(self._desk.seats.values()):
                 await seat.endings.keep_transcript()
 

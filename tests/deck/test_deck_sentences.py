@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,22 @@ def test_reports_that_nobody_was_there_to_read_are_brought_to_the_next_reader(
 
 def brought(rig: DeckRig) -> list[str]:
     return [line for line in rig.seen("orchestrator") if line.startswith("A worker reports")]
+
+
+def test_what_a_role_shows_is_in_its_log_when_the_deck_is_killed(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    log = rig.state_dir / "logs" / "coder.log"
+    rig.wait(lambda: log.exists() and "fake coder" in log.read_text())
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    os.kill(rig.pid(), signal.SIGKILL)
+    rig.wait(lambda: not rig.marked())
+    assert log.read_text().count("=== coder ") == 1
+    # The next one writes behind it.
+    rig.serve("--no-sphragis", "--resume")
+    rig.wait(lambda: log.read_text().count("=== coder ") == 2)
+    rig.cli("kill")
+    assert log.read_text().count("=== coder ") == 2
 
 
 def test_a_role_may_bear_the_name_of_a_log(rig: DeckRig) -> None:
