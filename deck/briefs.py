@@ -77,6 +77,11 @@ def task_name(task_id: str) -> str:
     return f"tasks/{task_id}.md"
 
 
+def approved_brief_name(task_id: str) -> str:
+    """Return the name of the copy of a brief that people approved."""
+    return f"tasks/{task_id}-brief.md"
+
+
 def latest_task_name(role: str) -> str:
     """Return the name existing agents read: always a copy of the role's latest task."""
     return f"worker-task-{safe_name(role)}.md"

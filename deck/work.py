@@ -9,6 +9,8 @@ Who may call is decided before, by `deck.callers`. `deck.session` dispatches her
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +23,7 @@ from deck.entries import Decision, Entry, GateKind, Op, ReportState, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.merging import Merging
 from deck.metering import Metering
+from deck.plain_files import replace_own
 from deck.protocol import (
     EVERY_LOST,
     Command,
@@ -223,11 +226,30 @@ class Work:
         if task.judges:
             return self.review.loops.judge_text(task)
         text = desk.texts.get(task.text_ref)
+        brief = self._brief_of(task, text or "")
         if text is None:
             text = "(the text of this task was lost; ask for it again)"
         text = self.review.loops.builder_text(task, text)
-        assignment = briefs.Assignment(task.id, text, task.brief)
+        assignment = briefs.Assignment(task.id, text, brief)
         return briefing.task_text(desk, desk.seats[task.role], assignment)
+
+    def _brief_of(self, task: Task, text: str) -> str:
+        """Return where a role reads a task's brief: of one that people approved a copy, for the
+        file that they saw can be changed until it is read. Blocks. Raises OSError."""
+        about = (g for g in self.desk.state.gates.values() if g.task == task.id)
+        gate = next((g for g in about if g.kind is GateKind.ENTRY), None)
+        if not task.brief or gate is None or gate.decision is not Decision.APPROVED:
+            return task.brief
+        copy = self.desk.state_dir / briefs.approved_brief_name(task.id)
+        for place in (str(copy), task.brief):
+            with contextlib.suppress(gates.BriefUnreadable):
+                body = gates.read_brief(place)
+                if gates.digest_of(self.desk.texts, text, task.brief, body) == gate.digest:
+                    if place == task.brief:
+                        copy.parent.mkdir(exist_ok=True)
+                        replace_own(copy, body, mode=0o644)
+                    return str(copy)
+        raise OSError(errno.EINVAL, f"its brief is not what {gate.id} approved any more")
 
     async def _hold(self, task_id: str, gate_id: str, durable: Durable) -> Target:
         await durable
