@@ -23,7 +23,7 @@ from deck.entries import Decision, Entry, GateKind, MergeState, Op, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.gitrepo import GitError
 from deck.mergeable import UNDECIDED, Proposal, ahead, last_commit, propose, words
-from deck.merges import MergeRefused
+from deck.merges import MergeBusy, MergeRefused
 from deck.plain_files import replace_own
 from deck.protocol import one_line
 from deck.snapshots import Snapshots
@@ -93,7 +93,7 @@ class Landings:
                 await self._merge(task, found)
                 return
             except MergeRefused as refused:
-                if not left or "index.lock" not in str(refused):
+                if not left or not isinstance(refused, MergeBusy):
                     await self._gate(task, found.because(str(refused)))
                     return
             # Another git is at work in the main tree: a person's, or of a deck that was killed.

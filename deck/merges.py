@@ -36,6 +36,10 @@ class MergeRefused(GitError):
     """Nothing was merged; the main tree is as it was."""
 
 
+class MergeBusy(MergeRefused):
+    """Another git is at work in the main tree, or was until now: worth another look."""
+
+
 class MergeStuck(GitError):
     """The main tree was left in the middle of a merge; the message says how to get out."""
 
@@ -97,15 +101,16 @@ def obstacle(main: GitRepo, commit: str) -> str:
 def merge(main: GitRepo, commit: str, title: str) -> str:
     """Merge a commit into the main tree and return the merge commit.
 
-    Raises MergeRefused with the main tree as it was, or MergeStuck.
+    Raises MergeRefused with the main tree as it was (MergeBusy: for now), or MergeStuck.
     """
-    if reason := obstacle(main, commit):
-        raise MergeRefused(f"{reason}.")
-    # A merge that finds the index locked leaves its MERGE_HEAD, which then cannot be taken back.
+    # A merge that finds the index locked leaves its MERGE_HEAD, which then cannot be taken back;
+    # and what another git is writing looks like files in the way.
     if (lock := main.git_path("index.lock")).exists():
-        raise MergeRefused(
+        raise MergeBusy(
             f"another git is at work in the main tree; if none is, it was killed: remove {lock}."
         )
+    if reason := obstacle(main, commit):
+        raise MergeRefused(f"{reason}.")
     before = main.head()
     try:
         done = main.attempt(
@@ -122,6 +127,10 @@ def merge(main: GitRepo, commit: str, title: str) -> str:
         reason = f"it conflicts with the main tree in {named(conflicts)}"
     if (under_way := unfinished(main)) is not None and under_way[0] == commit:
         abort(main)
+    if "index.lock" in reason:
+        raise MergeBusy(f"{reason}.")
+    if not reason and after and is_ancestor(main, commit, after):
+        raise MergeBusy("another git has just merged it.")
     raise MergeRefused(f"{reason or 'git merged nothing'}.")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from deck import merges
 from deck.gitrepo import GitRepo
-from deck.merges import MergeRefused, MergeStuck
+from deck.merges import MergeBusy, MergeRefused, MergeStuck
 
 ODD_NAMES = ["with space", "tab\there", 'quo"te', "new\nline", "ünï-😀", "-dash"]
 
@@ -217,6 +217,21 @@ def test_one_that_cannot_be_taken_back_says_how_to_get_out(pair: Pair) -> None:
     (pair.top / ".git" / "index.lock").touch()
     with pytest.raises(MergeStuck, match="run `git merge --abort` there"):
         merges.abort(pair.repo)
+
+
+def test_another_git_at_work_or_done_with_it_is_worth_another_look(pair: Pair) -> None:
+    commit = pair.save(pair.side, "new.txt")
+    lock = pair.top / ".git" / "index.lock"
+    lock.touch()
+    (pair.top / "new.txt").touch()  # as if it was being written
+    with pytest.raises(MergeBusy, match="another git is at work"):
+        merges.merge(pair.repo, commit, "title")
+    assert merges.unfinished(pair.repo) is None
+    lock.unlink()
+    (pair.top / "new.txt").unlink()
+    merges.merge(pair.repo, commit, "title")
+    with pytest.raises(MergeBusy, match="has just merged it"):
+        merges.merge(pair.repo, commit, "title")
 
 
 def test_a_branch_without_a_common_commit_is_refused(pair: Pair) -> None:
