@@ -28,7 +28,13 @@ from deck.plain_files import open_to_add
 from deck.roster import NotOnPath, find_program, unenforced
 from deck.routing import NotRouted
 from deck.session import Options, Session
-from deck.sessions import SessionError, SessionPaths, paths_for, working_directory
+from deck.sessions import (
+    SessionError,
+    SessionPaths,
+    in_words,
+    paths_for,
+    working_directory,
+)
 from deck.team_reader import load_config
 from shared.ledger import LedgerError
 from shared.paths import UnsafeDirectory
@@ -111,7 +117,7 @@ async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] |
         if session.farewell:
             _say(session.farewell)
     except OSError as error:
-        _say(f"error: {error.filename or 'the deck'}: {error.strerror or type(error).__name__}")
+        _say(f"error: {in_words(error, Path(options.paths.directory) / LOGS.parent)}")
         return 1
     except _REFUSALS as error:
         _say(f"error: {error}")

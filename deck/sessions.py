@@ -193,6 +193,15 @@ def _why_not(path: Path, error: OSError) -> str:
     )
 
 
+def in_words(error: OSError, state: Path) -> str:
+    """Return what the system did not let a session do, and what to do about it; `state` is where
+    the session keeps its files."""
+    what = f"{error.filename or 'the deck'}: {error.strerror or type(error).__name__}"
+    if not Path(os.fsdecode(error.filename or "")).is_relative_to(state):
+        return what
+    return f"{what}; the deck keeps its files in {state}: make that a directory you can write to"
+
+
 def bind(path: Path) -> socket.socket:
     """Return a listening socket at `path`, closed to other users from its first moment."""
     listener = socket.socket(socket.AF_UNIX)

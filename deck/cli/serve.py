@@ -19,7 +19,14 @@ import typer
 from deck.cli.failure import fail
 from deck.plain_files import open_to_add
 from deck.protocol import Command, Verb
-from deck.sessions import NoSession, SessionError, SessionPaths, control_socket, exchange
+from deck.sessions import (
+    NoSession,
+    SessionError,
+    SessionPaths,
+    control_socket,
+    exchange,
+    in_words,
+)
 
 #: A gateway may take 30 s to come up before roles are started.
 DETACH_SECONDS: Final = 90.0
@@ -108,8 +115,11 @@ def _warn_of_gateway(gateway: dict[str, Any]) -> None:
 
 def _spawn(log: Path, arguments: list[str]) -> tuple[subprocess.Popen[bytes], int]:
     """Start the child in a session of its own; return it and where its output begins."""
-    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = open_to_add(log)
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = open_to_add(log)
+    except OSError as failure:
+        fail(in_words(failure, log.parent.parent))
     try:
         start = os.fstat(descriptor).st_size
         child = subprocess.Popen(

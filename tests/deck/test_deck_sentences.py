@@ -164,3 +164,19 @@ def test_a_role_without_a_command_is_told_so(rig: DeckRig) -> None:
     done = rig.cli("serve", "--detach", "--no-sphragis")
     assert done.returncode == 1
     assert done.stderr == "error: role lead has no command; add command = to its [[roles]] table.\n"
+
+
+@pytest.mark.parametrize("way", [("--detach",), ()])
+@pytest.mark.parametrize("place", [".choragos", ".choragos/logs", ".choragos/ledger"])
+def test_files_where_the_deck_keeps_its_own_are_said_in_words(
+    rig: DeckRig, way: tuple[str, ...], place: str
+) -> None:
+    rig.team(agent_role("orchestrator"))
+    (rig.dir / place).parent.mkdir(exist_ok=True)
+    (rig.dir / place).write_text("in the way\n")
+    done = rig.cli("serve", *way, "--no-sphragis")
+    assert done.returncode == 1
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert str(rig.dir / place) in said
+    assert "Traceback" not in done.stderr
+    assert (rig.dir / place).read_text() == "in the way\n"
