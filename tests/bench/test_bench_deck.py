@@ -49,6 +49,8 @@ def test_an_idle_pane_has_its_line_well_within_the_limit(tmp_path: Path) -> None
         rig.team(agent_role("orchestrator"), *(agent_role(name) for name in NAMES))
         rig.serve()
         rig.wait_idle("orchestrator", *NAMES)
+        # Only then is a pane idle: its brief was typed, and read.
+        rig.wait(lambda: all(len(rig.seen(name)) == 1 for name in NAMES))
         idle = memory(rig.pid())
         pings = sorted(timed(lambda: rig.send(Verb.PING)) for _ in range(100))
         by_socket = sorted(
