@@ -36,15 +36,22 @@ prompt_template = "You lead."
 [[roles]]
 name = "coder"
 command = "{codex}"
-args = ["-s", "danger-full-access", "-a", "never"]
+args = ["-s", "{sandbox}", "-a", "{asks}"]
 prompt_template = "You write code."
 """
+ESCALATED = {
+    "cmd": "touch asked.txt",
+    "sandbox_permissions": "require_escalated",
+    "justification": "Make the file?",
+}
 CONFIG = """\
 model = "gpt-test"
 
 [projects."{repo}"]
 trust_level = "trusted"
 """
+ACTS = {"sandbox": "danger-full-access", "asks": "never"}
+ASKS = {"sandbox": "read-only", "asks": "on-request"}
 _TOOL = re.compile(r"^@tool (\w+) (\{.*\})$", re.MULTILINE)
 
 
@@ -98,13 +105,15 @@ def world() -> Iterator[World]:
     assert made.end() == []
 
 
-def start_team(world: World, codex: Path, provider: Provider) -> None:
+def start_team(world: World, codex: Path, provider: Provider, *, asks: bool = False) -> None:
     home = Path(world.env["HOME"]) / ".codex"
     home.mkdir()
     (home / "config.toml").write_text(CONFIG.format(repo=world.repo))
     (home / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": "offline-key"}))
     world.env.update(HTTPS_PROXY="http://127.0.0.1:9", NO_PROXY="127.0.0.1,localhost")
-    team = TEAM.format(addr=world.addr, python=sys.executable, codex=codex)
+    team = TEAM.format(
+        addr=world.addr, python=sys.executable, codex=codex, **(ASKS if asks else ACTS)
+    )
     (world.repo / ".choragos.toml").write_text(team)
     with world.gateway_log.open("ab") as log:
         world.gateway = subprocess.Popen(
@@ -142,3 +151,24 @@ def test_codex_takes_a_task_in_its_terminal_and_reports_it(
     assert {seen.header("authorization")[0] for seen in calls} == {"Bearer offline-key"}
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))
     assert not any("app-server" in line for line in world.living().values())
+
+
+def test_a_permission_question_is_shown_nothing_is_typed_into_it_and_it_is_answered_by_task_id(
+    codex: Path, world: World, provider: Provider
+) -> None:
+    start_team(world, codex, provider, asks=True)
+    ask = f"@tool exec_command {json.dumps(ESCALATED)}"
+    world.must("choragos", "delegate", "--to", "coder", "--task", f"Make it.\n{ask}")
+    # It signals that it is blocked before its screen says why.
+    world.wait(
+        lambda: "touch asked.txt" in (row := role(world))["question"] and row["state"] == "blocked",
+        "Codex to ask for permission",
+        60,
+    )
+    world.must("choragos", "delegate", "--to", "coder", "--task", "Something else.")
+    with pytest.raises(worlds.NotSo):
+        world.wait(lambda: task(world, "T2")["state"] != "queued", "a typed task", 3)
+    assert not (world.repo / "asked.txt").exists()
+    world.must("choragos", "answer", "T1", "--keys", "y")
+    world.wait((world.repo / "asked.txt").exists, "the permitted command to run", 30)
+    world.wait(lambda: task(world, "T2")["state"] != "queued", "the second task", 60)
