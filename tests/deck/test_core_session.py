@@ -25,13 +25,6 @@ from shared.ledger import verify_path
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
-
-
-@pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     gateway = FakeGateway()
     yield gateway

@@ -190,13 +190,6 @@ def test_the_doctor_says_so_too() -> None:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
-
-
-@pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     gateway = FakeGateway()
     yield gateway

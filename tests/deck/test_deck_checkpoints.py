@@ -7,11 +7,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from git_tools import git
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,17 +34,9 @@ from deck.rollback import (
     Scope,
 )
 
+pytestmark = pytest.mark.usefixtures("own_git_settings")
+
 ODD_NAMES = ["with space", "tab\there", 'quo"te', "new\nline", "ünï-😀", "-dash", ":(top)x", "a*b"]
-
-
-def git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments],
-        cwd=where,
-        capture_output=True,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
 
 
 class Work:
@@ -87,16 +79,6 @@ class Work:
             "stash": git(self.top, "stash", "list"),
             "config": (self.top / ".git" / "config").read_bytes(),
         }
-
-
-@pytest.fixture(autouse=True)
-def _own_git_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    settings = tmp_path_factory.mktemp("git") / "config"
-    settings.write_text('[protocol "file"]\n\tallow = always\n[init]\n\tdefaultBranch = main\n')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        yield
 
 
 @pytest.fixture

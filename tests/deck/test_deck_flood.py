@@ -5,21 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from deck_harness import DeckRig, agent_role
 
 from deck.delivery import MAX_NOTICES, MORE_NOTICES
 from deck.protocol import Verb
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def test_refusals_without_end_become_a_few_notices_and_each_is_told_once(rig: DeckRig) -> None:

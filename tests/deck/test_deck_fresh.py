@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from deck_harness import DeckRig, agent_role
 
 from deck.protocol import Verb
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def test_each_task_has_a_process_of_its_own_which_is_told_what_the_last_one_left(

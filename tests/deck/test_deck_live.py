@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +102,6 @@ def test_nothing_is_hidden_where_there_is_room() -> None:
     lines = drawn(render(status([task(n, "reported") for n in range(30)])), 100)
     assert sum(line.startswith("T") for line in lines) == 30
     assert not any("more task(s)" in line for line in lines)
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def test_ctrl_c_in_the_foreground_stops_the_deck_and_restores_the_terminal(rig: DeckRig) -> None:

@@ -8,22 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from git_tools import git
 
 from deck import merges
 from deck.gitrepo import GitRepo
 from deck.merges import MergeBusy, MergeRefused, MergeStuck
 
 ODD_NAMES = ["with space", "tab\there", 'quo"te', "new\nline", "ünï-😀", "-dash"]
-
-
-def git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments],
-        cwd=where,
-        capture_output=True,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from git_tools import git
 from hypothesis import given
 from hypothesis import strategies as st
 from review_bench import Bench, Branches
@@ -29,29 +29,11 @@ from deck.sessions import SessionError
 from deck.snapshots import Snapshots
 from deck.undoing import MergedAlready, choose
 
+pytestmark = pytest.mark.usefixtures("own_git_settings")
+
 LEAD = Role(name="lead", command="sh", start=True)
 CODER = Role(name="coder", command="sh", worktree=True, merge=Merge.AUTO)
 OTHER = Role(name="tester", command="sh", worktree=True, merge=Merge.AUTO)
-
-
-def git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments],
-        cwd=where,
-        capture_output=True,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
-
-
-@pytest.fixture(autouse=True)
-def _own_git_settings(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    settings = tmp_path_factory.mktemp("git") / "config"
-    settings.write_text("[init]\n\tdefaultBranch = main\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        yield
 
 
 class Stand:

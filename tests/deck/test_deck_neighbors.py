@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from deck_harness import DeckRig, agent_role
 from gateway_harness import Gateway
 
 from shared.anchors.neighbors import anchor_records
 from shared.ledger import LedgerError, open_note, parse_vkey
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def neighbors_in(ledger: Path) -> list[dict[str, Any]]:

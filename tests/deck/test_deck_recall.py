@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -290,13 +289,6 @@ def test_roles_that_look_alike_have_screens_of_their_own() -> None:
 
 
 # -- the whole deck ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def kill(rig: DeckRig) -> None:

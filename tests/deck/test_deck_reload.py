@@ -30,13 +30,6 @@ LEAD, CODER, TESTER = Role("lead", "sh", start=True), Role("coder", "sh"), Role(
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
-
-
-@pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     gateway = FakeGateway()
     yield gateway
@@ -295,7 +288,7 @@ def test_a_file_that_is_wrong_changes_nothing_and_says_why(rig: DeckRig) -> None
 def test_the_start_role_begins_anew_with_a_recap(rig: DeckRig) -> None:
     rig.team(agent_role("orchestrator"), agent_role("coder", approve=True))
     rig.serve()
-    rig.wait_idle("orchestrator", "coder")
+    rig.wait(lambda: rig.seen("orchestrator"))
     rig.delegate("coder", "x")
     rig.team(agent_role("orchestrator", "mute2"), agent_role("coder"))
     (skipped,) = reload(rig)["skipped"]  # type: ignore[misc]

@@ -44,13 +44,6 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
-
-
-@pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     gateway = FakeGateway()
     yield gateway

@@ -4,20 +4,11 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from deck_harness import DeckRig, agent_role
 
 from deck.protocol import Verb
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def test_a_decided_gate_says_who_why_and_that_it_is_over(rig: DeckRig) -> None:

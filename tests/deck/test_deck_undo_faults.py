@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from git_tools import git
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,27 +37,9 @@ from deck.rollback import (
     Scope,
 )
 
+pytestmark = pytest.mark.usefixtures("own_git_settings")
+
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-def git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments],
-        cwd=where,
-        capture_output=True,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
-
-
-@pytest.fixture(autouse=True)
-def _own_git_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    place = tmp_path_factory.mktemp("git") / "config"
-    place.write_text('[protocol "file"]\n\tallow = always\n[init]\n\tdefaultBranch = main\n')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GIT_CONFIG_GLOBAL", str(place))
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        yield
 
 
 def repository(top: Path, *options: str) -> Checkpoints:

@@ -11,32 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from git_tools import git
 
 from deck.branches import branch_of, clashes, last_lines
 from deck.gitrepo import GitError, Hooks
 from deck.worktrees import CommitRefused, Origin, WorktreeError, Worktrees
 
+pytestmark = pytest.mark.usefixtures("own_git_settings")
+
 ODD_NAMES = ["with space", "tab\there", 'quo"te', "new\nline", "ünï-😀", "-dash", ":(top)x", "a*b"]
-
-
-def git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments],
-        cwd=where,
-        capture_output=True,
-        check=True,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape")
-
-
-@pytest.fixture(autouse=True)
-def _own_git_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    settings = tmp_path_factory.mktemp("git") / "config"
-    settings.write_text('[protocol "file"]\n\tallow = always\n[init]\n\tdefaultBranch = main\n')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        yield
 
 
 @pytest.fixture

@@ -8,10 +8,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from deck_harness import DeckRig, agent_role
 
 from deck.entries import Entry, Op, TaskState
@@ -21,13 +19,6 @@ from deck.sessions import SessionError, exchange
 from deck.texts import TextStore
 from shared.ledger import verify_path
 from shared.paths import private_dir, state_dir
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def kill(rig: DeckRig) -> None:

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,13 +47,6 @@ Journal.record, Journal._durable = dying_record, dying_durable
 import deck.host as host
 sys.exit(host.main(sys.argv[4:]))
 """
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 @pytest.fixture

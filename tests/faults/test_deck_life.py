@@ -10,11 +10,8 @@ import os
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from deck_harness import DeckRig
 from deck_life import Life
 
@@ -43,13 +40,6 @@ LINES = re.compile(
     r"(?: Full report: read \S+)?"
     r"|A worker reports: not mine"
 )
-
-
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[DeckRig]:
-    rig = DeckRig(tmp_path)
-    yield rig
-    rig.close()
 
 
 def test_a_day_of_work_and_misfortune_loses_nothing(rig: DeckRig) -> None:
