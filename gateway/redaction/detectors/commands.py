@@ -53,7 +53,7 @@ _PROGRAMS: Final = {
         r"--auth)[ =][\"']?[\w.@\-]{1,64}:(?P<value>[^\s\"']{4,128})"
     ),
     "/u:": re.compile(
-        r"/u:\S{1,64}+(?: (?!/p:)\S{1,40}+){0,3}+ /p:[\"']?(?P<value>[^\s\"']{4,128})",
+        r"/u:\S{1,64}+(?: (?!/p:)\S{1,40}+){0,3} /p:[\"']?(?P<value>[^\s\"']{4,128})",
         re.IGNORECASE,
     ),
     "psexec": re.compile(rf"psexec{_ARGS} -p ?{_PW}", re.IGNORECASE),

@@ -84,7 +84,7 @@ _FILLER: Final = (
     r"&quot;"
     r"|&#34;)"
 )
-_GAP: Final = re.compile(rf"{_FILLER}{{0,24}}+", re.IGNORECASE)
+_GAP: Final = re.compile(rf"{_FILLER}{{0,24}}", re.IGNORECASE)
 _FURTHEST: Final = 48
 
 #: What may be joined to a name and leave it a name (`pesel_no`, `Passnummer`, `IDs`).
