@@ -273,12 +273,16 @@ def test_two_gateways_record_each_other_and_a_rollback_shows(
     def recorded() -> list[dict[str, object]]:
         return [record["ext"] for record in anchor_records(tmp_path / "one" / "ledger")]
 
+    def size(name: str) -> int:
+        return int((tmp_path / name / "ledger" / "HEAD").read_text().split("\n")[1])
+
     one, two = gateway("one").start(), gateway("two").start()
     until(lambda: len(recorded()) == 1)
     two.stop()
     shutil.copytree(tmp_path / "two", tmp_path / "copy")
     one.stop()
     two.start()
+    until(lambda: size("two") > size("copy"))
     one.start()  # a fresh start records what changed at once
     until(lambda: len(recorded()) == 2)
     two.stop()

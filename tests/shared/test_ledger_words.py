@@ -86,7 +86,7 @@ def test_every_type_has_a_sentence_and_a_meaning() -> None:
 
 
 def test_every_operation_of_a_deck_has_a_sentence() -> None:
-    tree = ast.parse((ROOT / "deck" / "board.py").read_text())
+    tree = ast.parse((ROOT / "deck" / "entries.py").read_text())
     ops = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Op")
     names = {
         node.value.value
