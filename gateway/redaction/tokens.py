@@ -47,8 +47,9 @@ WRITTEN: Final = re.compile(
     rf"{TOKEN.pattern}|\[[A-Z](?:[A-Z_]{{0,30}}[A-Z])?#{_BODY}{{{_HASHED}}}\]"
 )
 
-#: What the beginning of a token looks like, to the end of the text (see `restore`).
-TOKEN_BEGINNING: Final = re.compile(rf"\[(?:[A-Z][A-Z_]{{0,31}}(?:(?<=_){_BODY}{{1,16}})?)?\Z")
+#: What the beginning of a token looks like, to the end of the text (see `restore`): a kind of up
+#: to 32 characters, and `_`.
+TOKEN_BEGINNING: Final = re.compile(rf"\[(?:[A-Z][A-Z_]{{0,32}}(?:(?<=_){_BODY}{{1,16}})?)?\Z")
 
 #: Two characters for each ten bits.
 _PAIRS: Final = tuple(a + b for a in ALPHABET for b in ALPHABET)

@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.redaction.tokens import (
     KIND,
     LENGTHS,
+    MAX_KIND,
     MAX_TOKEN,
     TOKEN,
     TOKEN_BEGINNING,
@@ -26,6 +27,7 @@ KEY = bytes(range(32))
 kinds = st.from_regex(KIND, fullmatch=True)
 
 
+@example("K" * MAX_KIND, "", "")
 @given(kinds, st.text(), st.text(max_size=20))
 def test_a_token_has_the_form_everyone_recognizes(kind: str, value: str, scope: str) -> None:
     token = Tokenizer(KEY, scope).token(kind, value)
