@@ -8,14 +8,14 @@ that is said and the person does it. Called by `deck.cli.approver`.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from deck.plain_files import replace_own
 
 TABLE: Final = "approvers"
 _HEADER: Final = re.compile(rb"^[ \t]*\[[ \t]*approvers[ \t]*\][ \t]*(?:#[^\n]*)?\r?$", re.M)
@@ -77,19 +77,9 @@ def replace_file(path: Path, data: bytes) -> None:
     """Replace a file's content in one step, durably; a link stays one. Raises OSError."""
     target = path.resolve()
     mode = target.stat().st_mode & 0o7777
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        temporary.rename(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    replace_own(target, data, mode=mode, is_durable=True)
+    # The mask of this process is not for a file that was there.
+    target.chmod(mode)
 
 
 def _key(name: str) -> str:
