@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from deck_harness import DeckRig
+from ports import free_port
 
 from deck.protocol import Command, Verb
 from deck.sessions import SessionError, exchange
@@ -227,8 +228,7 @@ class Life:
         (rig.dir / "life.py").write_text(AGENT)
         (rig.dir / "gateway.py").write_text(GATEWAY)
         (rig.dir / "tried").mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         tail = f'[sphragis]\nenabled = true\naddr = "127.0.0.1:{self._port}"\n'
         rig.env["LIFE_LIMIT"] = str(self.limit)
         roles = [self._role("lead", "leads"), *(self._worker(n) for n in range(self.workers))]

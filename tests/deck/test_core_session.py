@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
+from ports import free_port
 
 from deck.events import parse_events
 from deck.protocol import Verb
@@ -295,10 +296,7 @@ def test_a_gateway_is_started_and_stopped_only_if_it_was_not_there(
         "http.server.ThreadingHTTPServer((host, int(port)), H).serve_forever()\n"
     )
     program.chmod(0o755)
-    probe = socket.socket()
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-    probe.close()
+    port = free_port()
     tail = f'[sphragis]\nenabled = true\ncommand = "{program}"\naddr = "127.0.0.1:{port}"\n'
     rig.team(agent_role("orchestrator"), tail=tail)
     rig.serve("--sphragis")

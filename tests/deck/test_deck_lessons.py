@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from deck_harness import DeckRig, agent_role
+from ports import free_port
 
 import deck
 from deck.protocol import Verb
@@ -60,11 +60,6 @@ def rig(tmp_path: Path) -> Iterator[DeckRig]:
     (rig.dir / "polite.py").write_text(POLITE)
     yield rig
     rig.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def test_while_the_gateway_starts_reports_are_taken_and_it_starts_and_ends_as_configured(

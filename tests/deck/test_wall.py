@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from deck_harness import FakeGateway
+from ports import free_port
 from wall_tools import real_bwrap
 
 from deck.callers import Kind, Peer, identify
@@ -401,8 +402,7 @@ def test_a_wall_with_a_hole_does_not_pass_its_proof(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").touch()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     plan = replace(PLAN, bwrap=str(fake), directory=tmp_path, address=f"127.0.0.1:{port}")
     question = Question((secret,), (tmp_path,), (secret / "key",), tmp_path / "c", must_answer=True)
     found = "; ".join(prove(plan, {"PATH": "/usr/bin:/bin"}, question))

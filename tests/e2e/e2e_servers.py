@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,18 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from ports import free_port
 
 from deck.demo.canaries import sightings
 from deck.demo.evidence import Received, read_received
 from shared.telemetry import parse_usage
 
 BIN = Path(sys.executable).parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def clean_env(home: Path, **more: str) -> dict[str, str]:

@@ -123,8 +123,12 @@ def test_claude_code_takes_a_task_in_its_terminal_and_reports_it(
     assert target.read_text() == text
     assert sightings(world.record.read_bytes(), world.canaries) == []
     assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
-    used = next(row for row in board(world)["usage"] if row["role"] == "coder")
-    assert used["in"] > 0
+    # A count is at most a second old.
+    world.wait(
+        lambda: next(row for row in board(world)["usage"] if row["role"] == "coder")["in"],
+        "its tokens to be counted",
+        10,
+    )
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))
 
 

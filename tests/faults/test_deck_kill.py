@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import threading
 import time
 from pathlib import Path
 
 from deck_harness import DeckRig, agent_role
+from ports import free_port
 
 from deck.entries import Entry, Op, TaskState
 from deck.journal import Journal
@@ -171,8 +171,7 @@ def test_a_gateway_of_a_killed_deck_is_taken_back_and_stopped_in_the_end(
         "http.server.ThreadingHTTPServer((host, int(port)), H).serve_forever()\n"
     )
     program.chmod(0o755)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     tail = f'[sphragis]\nenabled = true\ncommand = "{program}"\naddr = "127.0.0.1:{port}"\n'
     rig.team(agent_role("orchestrator"), tail=tail)
     rig.serve("--sphragis")

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from ports import free_port
 
 from gateway import wire
 from gateway.coverage.canaries import fresh, leaked
@@ -129,7 +130,7 @@ async def test_a_gateway_that_leaks_is_told_on(tmp_path: Path) -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     own = runner.addresses[0]
-    listen = f"127.0.0.1:{own[1] + 1}"
+    listen = f"127.0.0.1:{free_port()}"
     provider = f"http://{listen}"
     try:
         report = await run_matrix(f"http://127.0.0.1:{own[1]}", listen, settings, samples()[:2])

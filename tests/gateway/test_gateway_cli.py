@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from gateway_harness import Gateway, running
+from ports import free_port
 
 from gateway import pidfile
 from gateway.cli import run
@@ -210,8 +211,7 @@ def test_the_port_answers_long_before_the_scanner_is_warm(tmp_path: Path) -> Non
 
 def test_a_start_in_the_way_of_existing_decks_works(tmp_path: Path) -> None:
     """They exec `sphragis serve` with the host dropped, poll /metrics, and end it with SIGKILL."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     gateway = Gateway(tmp_path / "home", "http://127.0.0.1:1", listen_addr=f":{port}")
     gateway.start(wait=False)
     gateway.url = f"http://127.0.0.1:{port}"
