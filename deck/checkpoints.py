@@ -51,6 +51,8 @@ _SUBJECT_MAX: Final = 200
 LOST_SUBJECT: Final = ": lost"
 #: An undo this young is not pruned to make room for newer ones: nobody has looked at it yet.
 _UNDO_STAYS: Final = 3600 * 1_000_000_000
+#: File times come from the kernel's tick, up to this many nanoseconds behind the clock.
+_TICK: Final = 10_000_000
 
 
 class CheckpointNotFound(GitError):
@@ -187,7 +189,10 @@ class Checkpoints:
             environ={"GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp},
         ).decode().strip()  # fmt: skip
         ref = self._claim(name, epoch, commit)
-        return next(found for found in self._read() if found.ref == ref)
+        made = next(found for found in self._read() if found.ref == ref)
+        # What is made from now on has a file time of at least `at`, and nothing before it has.
+        time.sleep(min(max(_TICK - (self._clock() - at), 0), _TICK) / 1e9)
+        return made
 
     def merged(self, before: Checkpoint, merge: str) -> Checkpoint:
         """Record what a merge commit brought, as the end of the checkpoint before it: so what

@@ -56,8 +56,6 @@ __all__ = [
     "Scope",
 ]
 
-#: File times come from the kernel's tick, up to 10 ms behind the clock that stamps snapshots.
-_TICK_SECONDS: Final = 0.01
 _LISTED: Final = 5
 #: What the deck itself does to a working tree.
 _OF_THE_DECK: Final = (Kind.UNDO, Kind.MERGE)
@@ -365,7 +363,7 @@ def _apply(store: Checkpoints, plan: Plan, held: Turn) -> Outcome:
                 held.end()
             raise
         deletions = [change.path for change in plan.changes if change.wanted is None]
-        sweep(repo, [*deletions, *plan.deleted_before], plan.target.at / 1e9 - _TICK_SECONDS)
+        sweep(repo, [*deletions, *plan.deleted_before], plan.target.at / 1e9)
     try:
         # What others did meanwhile is not in it, so that it never counts as done by the undo.
         store.record(f"{undo.name}-done", f"{undo.name} -> workspace: after rollback", goal)

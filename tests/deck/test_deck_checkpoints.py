@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -211,7 +212,6 @@ def test_a_deleted_tree_comes_back_and_a_new_one_goes_with_its_directories(work:
     work.write("old/deep/a")
     work.write("old/deep/b")
     (work.top / "was-empty").mkdir()
-    # The directory must be older than the snapshot by more than the clock of the file system.
     work.deliver("T1")
     for name in ("a", "b"):
         (work.top / "old" / "deep" / name).unlink()
@@ -225,6 +225,26 @@ def test_a_deleted_tree_comes_back_and_a_new_one_goes_with_its_directories(work:
     assert work.read("old/deep/b") == "x\n"
     assert not (work.top / "fresh").exists()
     assert (work.top / "was-empty").is_dir()
+
+
+@pytest.mark.parametrize("tick", range(8))
+def test_a_directory_made_right_before_a_snapshot_stays_and_one_made_right_after_it_goes(
+    work: Work, tick: int
+) -> None:
+    def after_the_last_moment() -> int:
+        # Each run begins at another part of the kernel's tick.
+        time.sleep(tick / 1000)
+        (work.top / "before").mkdir(exist_ok=True)
+        return time.time_ns()
+
+    work.store = Checkpoints(work.top, clock=after_the_last_moment)
+    work.deliver("T1")
+    work.write("before/a")
+    work.write("after/a")
+    work.end("T1")
+    work.undo("T1")
+    assert (work.top / "before").is_dir()
+    assert not (work.top / "after").exists()
 
 
 def test_files_and_directories_may_trade_places(work: Work) -> None:

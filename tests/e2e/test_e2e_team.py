@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from world_board import board, role, task
+from world_board import role, task, usage
 
 from deck.demo import world as worlds
 from deck.demo.canaries import sightings
@@ -122,13 +122,12 @@ def test_claude_code_takes_a_task_in_its_terminal_and_reports_it(
     world.wait(lambda: task(world, "T1")["state"] == "reported", "T1 to be reported", 60)
     assert target.read_text() == text
     assert sightings(world.record.read_bytes(), world.canaries) == []
-    assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
-    # A count is at most a second old.
     world.wait(
-        lambda: next(row for row in board(world)["usage"] if row["role"] == "coder")["in"],
-        "its tokens to be counted",
+        lambda: world.has_event("msg=work-done", "id=T1 ", "from=coder"),
+        "the event of the report",
         10,
     )
+    world.wait(lambda: usage(world)["in"], "its tokens to be counted", 10)
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))
 
 

@@ -146,7 +146,11 @@ def test_codex_takes_a_task_in_its_terminal_and_reports_it(
     world.wait(lambda: task(world, "T1")["state"] == "reported", "T1 to be reported", 60)
     assert (world.repo / "contact.txt").read_text() == f"{email};{phone};"
     assert leaks([email, phone], provider.seen) == []
-    assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
+    world.wait(
+        lambda: world.has_event("msg=work-done", "id=T1 ", "from=coder"),
+        "the event of the report",
+        10,
+    )
     calls = [seen for seen in provider.seen if "/v1/responses" in seen.target]
     assert {seen.header("authorization")[0] for seen in calls} == {"Bearer offline-key"}
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))

@@ -12,7 +12,7 @@ import pytest
 from agents import ALL
 from every_provider import answer_every_api
 from gateway_harness import Provider, leaks
-from world_board import role, task
+from world_board import role, task, usage
 
 from deck.demo import world as worlds
 from deck.demo.world import World
@@ -111,11 +111,10 @@ def test_gemini_takes_a_task_in_its_terminal_and_reports_it(
     world.wait(lambda: task(world, "T1")["state"] == "reported", "T1 to be reported", 60)
     assert (world.repo / "contact.txt").read_text() == f"{email};{phone};"
     assert leaks([email, phone], provider.seen) == []
-    assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
-    used = next(
-        row
-        for row in json.loads(world.must("choragos", "board", "--json").out)["usage"]
-        if row["role"] == "coder"
+    world.wait(
+        lambda: world.has_event("msg=work-done", "id=T1 ", "from=coder"),
+        "the event of the report",
+        10,
     )
-    assert used["in"] > 0
+    world.wait(lambda: usage(world)["in"], "its tokens to be counted", 10)
     world.must("sphragis", "verify", str(world.gateway_home / "ledger"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import test_e2e_team_codex as codex_team
 from wall_tools import real_bwrap
-from world_board import board, task
+from world_board import board, task, usage
 
 from deck.demo import world as worlds
 from deck.demo.canaries import sightings
@@ -136,8 +136,12 @@ def test_claude_code_works_and_reports_behind_the_wall(claude: Path, world: Worl
     assert (world.repo / "reach.txt").read_text() == "ConnectionRefusedError"
     assert target.read_text() == f"{email}\n{phone}\n"
     assert sightings(world.record.read_bytes(), world.canaries) == []
-    assert world.has_event("msg=work-done", "id=T1 ", "from=coder")
-    assert named(board(world)["usage"], "role", "coder")["in"] > 0
+    world.wait(
+        lambda: world.has_event("msg=work-done", "id=T1 ", "from=coder"),
+        "the event of the report",
+        10,
+    )
+    world.wait(lambda: usage(world)["in"], "its tokens to be counted", 10)
 
 
 def test_codex_works_and_reports_behind_the_wall(

@@ -26,3 +26,8 @@ def role(world: World, name: str = "coder") -> dict[str, Any]:
 def task(world: World, name: str) -> dict[str, Any]:
     """Return a task's row."""
     return next(row for row in board(world)["tasks"] if row["id"] == name)
+
+
+def usage(world: World, name: str = "coder") -> dict[str, Any]:
+    """Return the tokens of a role that were counted so far; a count is at most a second old."""
+    return next(row for row in board(world)["usage"] if row["role"] == name)
