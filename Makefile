@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 LOCK := deploy/requirements/test.txt
 STAMP := $(VENV)/.installed
 # Two cores is the machine we promise to fit. Most tests wait for programs they started, not for a
-# core, so three of them at a time finish sooner than two.
-WORKERS ?= 3
+# core, so four of them at a time finish sooner than two.
+WORKERS ?= 4
 
 .PHONY: help install demo test cover lint types check bench quality fuzz clients soak life socketfuzz lock clean
 
@@ -36,11 +36,11 @@ types: install ## mypy --strict on the three packages
 	@$(BIN)/mypy
 
 test: lint types ## lint, types and every test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not bench" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not bench" $(ARGS)
 
 cover: install ## every test, and which lines and branches it reached (two thirds slower)
 	@$(BIN)/coverage erase
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term -m "not bench" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term -m "not bench" $(ARGS)
 
 bench: install ## speed and size, as ratios against a peer in the same run
 	@$(BIN)/python -m pytest -m bench -p no:xdist -p no:cacheprovider -s -q tests/bench $(ARGS)
@@ -52,7 +52,7 @@ fuzz: install ## 20,000 mutated bodies for each format, through the scanner (BOD
 	@FUZZ_BODIES=$(or $(BODIES),20000) $(BIN)/python -m pytest -n 2 -p no:cacheprovider -q tests/gateway/test_coverage_fuzz.py $(ARGS)
 
 clients: install ## the real agent clients, also those that are not in every run (CLIENTS=all)
-	@CLIENTS=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -p no:cacheprovider -q -m client tests/e2e $(ARGS)
+	@CLIENTS=all $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -p no:cacheprovider -q -m client tests/e2e $(ARGS)
 
 soak: install ## ten minutes of mixed load while scanning workers are killed (SECONDS=n)
 	@SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -p no:xdist -p no:cacheprovider -q tests/faults/test_gateway_soak.py $(ARGS)

@@ -29,7 +29,7 @@ from deck.pane.hooks import HookFile
 from deck.pane.status import BOOT_KNOWN_MAX_SECONDS, Source
 from deck.roster import Credential, Surroundings, command_line, environment, seating
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 KEYS = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "offline-key-0123")
 

@@ -16,7 +16,6 @@ from deck.demo.canaries import demo_canaries
 
 pytestmark = [
     pytest.mark.client,
-    pytest.mark.xdist_group("clients"),
     pytest.mark.skipif(not ALL, reason="only with CLIENTS=all (make clients)"),
 ]
 

@@ -13,7 +13,7 @@ from e2e_servers import Server, clean_env
 from deck.demo.canaries import demo_canaries
 from deck.demo.evidence import TOKEN
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}

@@ -15,7 +15,7 @@ from responses_provider import SEAL, answer_responses
 
 from deck.demo.canaries import demo_canaries
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}

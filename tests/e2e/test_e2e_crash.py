@@ -16,8 +16,6 @@ from deck.demo import world as worlds
 from deck.demo.canaries import sightings
 from deck.demo.world import World
 
-pytestmark = pytest.mark.xdist_group("crash")
-
 
 @pytest.fixture
 def world() -> Iterator[World]:

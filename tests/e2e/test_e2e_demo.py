@@ -18,8 +18,6 @@ from e2e_servers import BIN
 
 from deck.demo import world as worlds
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 #: The promise is 60 s on two cores; other tests run beside this one.
 LIMIT_S = 120
 

@@ -16,7 +16,7 @@ from gateway_harness import Gateway, Provider, Seen, leaks, running
 
 from deck.demo.canaries import demo_canaries
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 VALUE = {c.name: c.value for c in demo_canaries()}
 ALL = list(VALUE.values())

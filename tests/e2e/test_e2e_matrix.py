@@ -66,7 +66,7 @@ BEGUN = {
 SEALS = {"responses": SEAL, "gemini": SIGNATURE}
 TURNS = {"chat": "messages", "anthropic": "messages", "responses": "input", "gemini": "contents"}
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients-matrix")]
+pytestmark = pytest.mark.client
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,6 @@ from openai_provider import answer_openai
 
 from deck.demo.canaries import demo_canaries
 
-pytestmark = pytest.mark.xdist_group("e2e-openai")
-
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}
 PERSONAL = [c.value for c in CANARIES if not c.secret]

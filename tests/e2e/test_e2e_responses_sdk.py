@@ -14,8 +14,6 @@ from responses_provider import SEAL, answer_responses
 
 from deck.demo.canaries import demo_canaries
 
-pytestmark = pytest.mark.xdist_group("e2e-responses")
-
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}
 PERSONAL = [c.value for c in CANARIES if not c.secret]

@@ -11,8 +11,6 @@ from e2e_servers import Server
 
 from deck.demo.canaries import Canary, demo_canaries
 
-pytestmark = pytest.mark.xdist_group("e2e-sdk")
-
 CANARIES = demo_canaries()
 VALUE = {c.name: c.value for c in CANARIES}
 PERSONAL = [c.value for c in CANARIES if not c.secret]

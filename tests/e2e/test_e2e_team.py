@@ -16,7 +16,7 @@ from deck.demo import world as worlds
 from deck.demo.canaries import sightings
 from deck.demo.world import World
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 KEY = "offline-key-0123"
 HELD = {

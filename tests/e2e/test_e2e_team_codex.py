@@ -19,7 +19,7 @@ from world_board import role, task
 from deck.demo import world as worlds
 from deck.demo.world import World
 
-pytestmark = [pytest.mark.client, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.client
 
 TEAM = """
 [sphragis]

@@ -19,7 +19,6 @@ from deck.demo.world import World
 
 pytestmark = [
     pytest.mark.client,
-    pytest.mark.xdist_group("clients"),
     pytest.mark.skipif(not ALL, reason="only with CLIENTS=all (make clients)"),
 ]
 

@@ -21,7 +21,6 @@ from deck.demo.world import World
 
 pytestmark = [
     pytest.mark.client,
-    pytest.mark.xdist_group("clients"),
     pytest.mark.skipif(sys.platform != "linux", reason="the wall is built on Linux"),
 ]
 

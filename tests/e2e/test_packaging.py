@@ -15,8 +15,6 @@ from shared import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.xdist_group("packaging")
-
 
 def run(*argv: object, cwd: Path) -> str:
     done = subprocess.run(

@@ -910,8 +910,9 @@ async def test_probes_are_answered_without_a_key(gateway: Gateway, provider: Pro
 async def test_the_usage_family_comes_first_in_the_form_every_deck_reads(
     gateway: Gateway, provider: Provider
 ) -> None:
-    await post(gateway, body("count a@b.example.org"), path="/agent/meter.1/v1/messages")
+    await post(gateway, body("count me"), path="/agent/meter.1/v1/messages")
     await post(gateway, body("count me", stream=True), path="/agent/meter.1/v1/messages")
+    await post(gateway, body("write to a.b@mail.example.org"))
     status, raw = gateway.get("/metrics")
     assert status == 200
     lines = raw.decode().splitlines()

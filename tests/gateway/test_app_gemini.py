@@ -25,8 +25,6 @@ PROMPT = f"Write to {MAIL} or call {PHONE}; the card is {CARD}."
 MODEL = gemini_provider.MODEL
 KEY = "AIza-test-key"
 
-pytestmark = pytest.mark.xdist_group("app-gemini")
-
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Provider]]:
