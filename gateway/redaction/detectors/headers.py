@@ -15,11 +15,11 @@ from gateway.redaction.detectors.base import Source, occurrences, part_of
 from gateway.redaction.detectors.values import JUDGED, dense, is_random
 from gateway.redaction.spans import Span
 
-_CREDENTIAL: Final = re.compile(r"[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/\-]{8,4096}={0,2})")
+_CREDENTIAL: Final = re.compile(r",?[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/\-]{8,4096}={0,2})")
 #: `Authorization: token …`: any scheme, and none.
 _AUTHORIZATION: Final = re.compile(
     r"[\"'\]]{0,2}[ \t]{0,3}[:=,][ \t]{0,3}[\"'`]{0,2}(?:(?!AWS4)[A-Za-z][\w-]{1,20}[ \t]{1,3})?"
-    r"(?P<value>[\w.~+/:|\-]{8,4096}={0,2})(?![\w(\[.])",
+    r"(?!AWS4-HMAC)(?P<value>[\w.~+/:|\-]{8,4096}={0,2})(?![\w(\[.])",
     re.ASCII,
 )
 _REGISTRY: Final = re.compile(r"[ \t]{0,3}:[ \t]{0,3}\"(?P<value>[A-Za-z0-9+/]{8,2000}={0,2})\"")

@@ -24,7 +24,7 @@ HINTS: Final = (
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
-    r"(?:auth|bearer|cookie|session)(?=(?:[_.\-]?(?:value|val|str|string))?[\"'`\]]{0,2}[ \t]{0,4}"
+    r"(?:auth|bearer|cookie|session|seed)(?=(?:[_.\-]?(?:value|val|str|string))?[\"'`\]]{0,2}[ \t]{0,4}"
     r"[:=])|"
     r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t])|(?<=[_.\-]pass)(?=[\r\n]))|psk(?![a-z])|"
     r"(?:(?<![a-z])|(?<=root)|(?<=bind)|(?<=user)|(?<=admin)|(?<=db))"
@@ -33,7 +33,7 @@ PASS: Final = re.compile(
 )
 #: What every text that `PASS` or a hint matches holds, found in one search.
 TRIGGERS: Final = (
-    *HINTS, "auth", "bearer", "cookie", "session", "pass", "psk", "pw", "presharedkey",
+    *HINTS, "auth", "bearer", "cookie", "session", "seed", "pass", "psk", "pw", "presharedkey",
     "privatekey", "key",
 )  # fmt: skip
 _PART: Final = part_of(TRIGGERS)
@@ -53,7 +53,7 @@ CAPITAL_NAME: Final = re.compile(
 PASSWORD: Final = re.compile(
     r"(?:pass(?:w(?:or)?d|wort|phrase|code|wd)?|pwd|kennwort|(?:^|[_.\-]|root|bind|user|admin|db)(?:psk|pw)|^_auth|senha|"
     r"contrasena|wachtwoord|haslo|heslo|salasana|losenord|adgangskode|mot_?de_?passe|passord)"
-    r"(?:_?\d{1,3}|[_.\-](?:plain|raw|old|new|default|value|prod|dev|staging|test|live|"
+    r"(?:_?v?\d{1,3}|[_.\-](?:plain|raw|old|new|default|value|prod|dev|staging|test|live|"
     r"db|root|admin|mysql|postgres|redis|smtp|ftp|main))?\Z",
     re.IGNORECASE,
 )
@@ -67,7 +67,7 @@ _SECRET_NAME: Final = re.compile(
     r"session|hmac|cipher|aes|functions?|apim|shared|deploy|instrumentation|connection|storage|webhook|service|admin|secret|client|fernet|server|shared[_.\-]?access)[_.\-]?key|"
     r"rediscli_auth|client-key-data|access[_.\-]?key[_.\-]?secret|secret[_.\-]?access"
     r"[_.\-]?key|credentials?|authorization|^_auth(?:token)?)"
-    r"(?:[_.\-]?(?:\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
+    r"(?:[_.\-]?(?:v?\d{1,3}|value|val|prod|dev|staging|live|test|plain|plaintext|raw|base64|b64|string|old|new|"
     r"current|primary|secondary|default|id|base|"
     r"db|root|admin|mysql|postgres|redis|smtp|ftp|main))?\Z",
     re.IGNORECASE,
@@ -78,7 +78,7 @@ _NOT_A_SECRET: Final = re.compile(
     r"max|num|min|per|prev|current|last|first|input|output|special|cancellation|cancel)[_.\-]?token|"
     r"(?:request|idempotency)[_.\-]?token|token_id|secret_id|(?:^|[_.\-])(?:no|bad|wrong|invalid|missing|forgot|reset|change|confirm|show|hide|has|is|"
     r"use|with|without|require|needs?)[_.\-]?(?:password|passwd|token|secret)|"
-    r"public[_.\-]?key(?:[_.\-]?token)?|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
+    r"public[_.\-]?key(?:[_.\-]?token)?|(?:checksum|digest|sha\d{0,3})[_.\-/]?(?:password|token|secret)s?|credential_?id|by_?pass|com_?pass|sur_?pass|tres_?pass)\Z",
     re.IGNORECASE,
 )
 #: Words for a password where people of the regions we know write to each other.
@@ -92,7 +92,7 @@ PASSWORD_WORDS: Final = (
     "heslo", "jelszó", "jelszava", "jelszavam", "lozinka", "geslo", "parool", "salasõna",
     "slaptažodis", "parole", "κωδικός", "κωδικό", "κωδικός πρόσβασης", "κωδικό πρόσβασης",
     "συνθηματικό", "συνθηματικό μου", "пароль", "парола", "паролата", "лозинка", "pasfhocal",
-    "lykilorð",
+    "lykilorð", "şifre", "şifresi",
 )  # fmt: skip
 #: Longer words are no names; reading on in them would cost time for every hint they hold.
 NAME_MAX: Final = 100
@@ -148,7 +148,7 @@ def is_secret_name(name: str) -> bool:
 
 #: Names of what opens a session, among others: only values that were generated count.
 _OPENING_NAME: Final = re.compile(
-    r"(?:(?:^|[_.\-])(?:auth|bearer|session)|cookie)(?:[_.\-]?(?:value|val|string|str))?\Z",
+    r"(?:(?:^|[_.\-])(?:auth|bearer|session|seed)|cookie)(?:[_.\-]?(?:value|val|string|str))?\Z",
     re.IGNORECASE,
 )
 

@@ -123,7 +123,7 @@ def _begins(text: str, start: int) -> bool:
 
 #: The checksums that packages are locked with have the shape of some keys.
 _SUM_LIKE: Final = frozenset({"azure-storage"})
-_CHECKSUM: Final = re.compile(r"sha-?\d{3}|integrity|checksum|digest|hash", re.IGNORECASE)
+_CHECKSUM: Final = re.compile(r"sha-?\d{3}|integrity|checksum|digest|hash|ENC\[", re.IGNORECASE)
 _SUM_REACH: Final = 60
 
 

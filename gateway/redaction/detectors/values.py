@@ -32,6 +32,7 @@ PLACEHOLDER: Final = re.compile(
     r"dummy|fake|mock|test|todo|fixme|redacted|placeholder)[_\- ](?:[A-Za-z]+[_\- ])*"
     r"(?:key|token|secret|password|passwd|here|me|this|value|pass|api|id|name|goes|string|"
     r"code)s?\Z|"
+    r"ENC\[[A-Z\d_]+,|\{cipher\}|"
     r"\{[A-Za-z_][\w.]*(?:![rsa])?(?::[^{}]*)?\}\Z|(?:vault|op|ssm|secretsmanager|env|file|arn|"
     r"ref|projects):|projects/[\w-]{1,60}/|"
     r"lambda\b|:[A-Za-z_]{2,40}\Z|!(?:Ref|Sub|GetAtt)\b|(?:process\.env|os\.environ|settings|self|"
@@ -104,7 +105,9 @@ _A_NAME: Final = re.compile(
 )
 #: `walnut.harbor38`: words and a number, as people choose a password; no member's name ends so.
 _DOTTED_WORDS: Final = re.compile(
-    r"(?P<first>[^\W\d_]{3,})(?:\.[^\W\d_]{3,}){0,3}\.(?P<last>[^\W\d_]{3,})\d{2,4}[!#$%&*?]?"
+    r"(?P<first>[^\W\d_]{3,})(?:\.[^\W\d_]{3,}){0,3}\.(?P<last>[^\W\d_]{3,})"
+    r"(?:\d{2,4}|(?<=[A-Z][a-z][a-z])\d|(?<=[A-Z][a-z]{3})\d|(?<=[A-Z][a-z]{4})\d|"
+    r"(?<=[A-Z][a-z]{5})\d|(?<=[A-Z][a-z]{6})\d)[!#$%&*?]?"
 )
 _OBJECTS: Final = frozenset(
     ["self", "this", "user", "form", "data", "config", "settings", "request", "req", "res", "body",
@@ -135,7 +138,7 @@ _MEMBER: Final = re.compile(r"[A-Za-z_]\w*\$[a-z][A-Za-z]{3,}")
 #: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`.
 #: `AmberMarble!`
 _EXCLAIMED: Final = re.compile(r"(?:[A-Z][a-z]{2,}){2,}[!#$%&*?]{1,2}")
-_WORDED: Final = re.compile(r"(?:[A-Z][a-z]{3,}){1,3}\d{1,6}")
+_WORDED: Final = re.compile(r"(?:[A-Z][a-z]{3,}){1,3}\d{1,6}|[A-Za-z][a-z]{2,}(?:_[A-Z][a-z]{2,}){1,3}\d{1,6}")
 _PROSE: Final = frozenset(
     ["your", "the", "is", "are", "enter", "please", "must", "not", "for", "to", "of", "a", "an",
      "was", "has", "be", "this", "that", "with", "or", "and", "can", "if", "in", "required",
