@@ -33,6 +33,7 @@ from gateway.redaction.detectors.values import (
     Judge,
     dense,
     is_chosen,
+    is_dotted_words,
     is_generated,
     is_random,
     is_worded,
@@ -46,14 +47,16 @@ _WRAPPERS: Final = (
     r"_T|SecretStr|"
     r"SecretString|Secret|SecureString|Some|bytes|bytearray|str|string|new String|Buffer\.from|"
     r"Optional\.of|"
+    r"(?:bytes|bytearray)\.fromhex|(?:binascii\.)?unhexlify|hex2bin|hex\.DecodeString|"
+    r"Convert\.From(?:Base64|Hex)String|base64\.(?:Std|URL)Encoding\.DecodeString|"
     r"(?:base64\.)?b64decode|base64_decode|atob|btoa|quote|Secret\.fromString|Password|"
     r"SecretValue\.unsafePlainText)"
     r"\([ \t]{0,2}|N|L|@|ConvertTo-SecureString (?:-String )?|\(Some\()"
 )
-#: From the end of the name to its value.
+#: From the end of the name to its value. In Go, an error may stand beside the name.
 _GLUE: Final = re.compile(
     r"(?P<close>\\{0,7}[\"'`]|[*_]{2}(?=[ \t]?[:=])|"
-    r"\}(?=[ \t]*=[ \t]*[\"']))?\]?[ \t]{0,20}(?:"
+    r"\}(?=[ \t]*=[ \t]*[\"']))?\]?(?:, (?:_|err)(?= :?= ))?[ \t]{0,20}(?:"
     r"(?P<op>=>(?:\s{1,40}string\(\d{1,5}\))?|→|⇒|"
     r":=|:-|<<<(?![ \t]{0,2}[\"']?[\w.\-]{1,32}:)|"
     r"<-|={1,3}|!=|\?=|\?\?=|\|\|=|\|\||\?\?|->(?=[ \t]*[\"'])|:|\|)|"
@@ -119,12 +122,28 @@ _BARE: Final = re.compile(
     r"(?:[({][ \t]{0,2}|[: ]{0,3}(?:String )?by lazy \{[ \t]{0,2})"
     r"(?P<quote>\"|(?<=[ =]password\()'|(?<=[ =]PASSWORD\()')(?=[^\"'\n]{1,256}[\"'][ \t]{0,2}[)}])"
 )
+#: `set :name, "value"` of Ruby
+_SYMBOL: Final = re.compile(r",[ \t]{1,4}(?P<quote>[\"'])")
+#: `def name(): return "value"`, `String name() { return "value"; }`, `let(:name) { "value" }`
+_RETURNED: Final = re.compile(
+    r"(?:\([^()\n]{0,60}\)(?:[ ]?(?:->|:|=>)[ ]?\w{1,20})?[ ]?[:{]?\s{1,40}return |"
+    r"\)[ ]\{ )b?(?P<quote>[\"'`])"
+)
 #: Behind a name, what may reach further than the stretch that is judged.
 _MAY_GO_ON: Final = re.compile(
     r"[\"']?[,:]?[ \t]{0,8}(?:\{[ \t]{0,4})?\r?\n[ \t]{0,60}(?:type|desc|sens|null)"
     r"|\"(?:;|\r?\nContent)|[\"']?[ \t][\w:-]{1,30}=",
     re.IGNORECASE,
 )
+#: Where words of interfaces stand as often as secrets: the value must look like one.
+_CALLED: Final = (
+    _CALL, _DEFAULT, _EXPECTED, _SETTER, _BARE, _ATOM_PAIR, _SYMBOL, _RETURNED,
+)  # fmt: skip
+#: `${1:-value}`, `${DB:value}`: what is used where a variable is empty.
+_EMPTY_VARIABLE: Final = re.compile(
+    r"\$\{[\w.]{1,60}:?[-:](?P<value>[^\s\"'{}$?+-][^\s\"'{}$]{5,127})\}"
+)
+_CHECKSUM_OF: Final = "checksum/"
 _USING: Final = re.compile(r"(?:\A|(?<=\.))(?:with|using)(?=[A-Z])")
 _SETTING: Final = re.compile(r"(?:\A\.|\.(?=\w+\Z)|(?:\A|\.)(?:set|with|using|add)_?(?=[A-Z_\w]))")
 #: `<entry key="NAME">value</entry>`
@@ -198,6 +217,8 @@ class Assignments:
             named = _USING.sub("", written) if text.startswith("(", name.end()) else written
             if len(written) > NAME_MAX or not is_any_secret_name(named):
                 continue
+            if text.startswith(_CHECKSUM_OF, start - len(_CHECKSUM_OF)):
+                continue
             span = self._value_once(text, named, start + len(written), start, seen)
             if span is not None:
                 done = max(done, span.end)
@@ -238,6 +259,7 @@ class Assignments:
             or _DEFAULT.match(text, end)
             or _EXPECTED.match(text, end)
             or _atom_pair(text, start, end)
+            or _by_sign(text, start, end)
             or (_SETTER.match(text, end) if _SETTING.search(name) else _BARE.match(text, end))
             or _GLUE.match(text, end)
         )
@@ -247,7 +269,7 @@ class Assignments:
         groups = glue.groupdict()
         at = glue.end()
         quote = groups.get("quote")
-        called = glue.re in (_CALL, _DEFAULT, _EXPECTED, _SETTER, _BARE, _ATOM_PAIR)
+        called = glue.re in _CALLED
         if glue.re is _CALL and not _is_entry(text, start, glue.group()):
             return None
         if groups.get("arg") is not None:
@@ -375,13 +397,22 @@ class Assignments:
                 return None
         return _trimmed(text, at, at + len(value), "spoken")
 
+    def _if_empty(self, text: str, name: str, at: int) -> Span | None:
+        """What stands for a variable that is not set."""
+        default = _EMPTY_VARIABLE.match(text, at)
+        if default is None or not self._judge.is_secret(name, default["value"], quoted=True):
+            return None
+        if not is_chosen(default["value"]):
+            return None
+        return _trimmed(text, *default.span("value"), "default")
+
     def _unquoted(self, text: str, name: str, start: int, at: int, op: str) -> Span | None:
         if text.startswith("://", start - 3) and start > 2:
             return None  # the user of an address: the password is another rule's business
         if text[at : at + 1] in ("\\", "&") and _NO_VALUE.match(text, at):
             return None
         if PLACEHOLDER.match(text, at, at + GLANCE):
-            return None
+            return self._if_empty(text, name, at)
         if text[start - 1 : start] == "$" and text[at - 1] == " " and op == "=":
             return None  # `$password = Read-Host`: where texts are always quoted
         style = style_of(text, name, start, at, op)
@@ -466,6 +497,16 @@ def _is_entry(text: str, start: int, glue: str) -> bool:
 
 def _atom_pair(text: str, start: int, end: int) -> re.Match[str] | None:
     return _ATOM_PAIR.match(text, end) if text[start - 1 : start] in ("{", "(") else None
+
+
+def _by_sign(text: str, start: int, end: int) -> re.Match[str] | None:
+    """What stands behind a name whose next sign says how it is used."""
+    sign = text[end : end + 1]
+    if sign in ("(", ")"):
+        return _RETURNED.match(text, end)
+    if sign == "," and text[start - 1 : start] == ":":
+        return _SYMBOL.match(text, end)
+    return None
 
 
 def _is_surely(value: str, name: str) -> bool:
@@ -575,7 +616,7 @@ def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
     if (
         _ends_line(after)
         and not is_secret_name(value)
-        and (dense(value) or (PASSWORD.search(name) and (is_worded(value) or is_random(value))))
+        and (dense(value) or (PASSWORD.search(name) and _is_words_or_random(value)))
     ):
         return False
     if not glued:
@@ -583,6 +624,10 @@ def _is_variable(name: str, value: str, after: str, *, glued: bool) -> bool:
             return not _ends_line(after)  # `ROOT_PASSWORD: example_pw`
         return not value.islower() or "_" in value or not _ends_line(after)
     return not name.isupper() and (after in (",", ")") or is_secret_name(value))
+
+
+def _is_words_or_random(value: str) -> bool:
+    return is_worded(value) or is_dotted_words(value) or is_random(value)
 
 
 def _ends_line(after: str) -> bool:

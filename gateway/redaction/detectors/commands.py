@@ -19,6 +19,11 @@ from gateway.redaction.spans import Span
 _ARGS: Final = r"(?: [^\n|;]{0,120}?)?"
 _PW: Final = r"[\"']?(?P<value>[^\s\"'|;]{1,128})"
 _USER_AND: Final = r"[\"'][^\"'\n]{0,64}[\"'], ?[\"'](?P<value>[^\"'\n]{1,128})[\"']"
+_TEXT: Final = r"[\"'](?P<bare>[^\"'\n]{6,128})(?P<value>(?!))?[\"']"
+_USER_MAIL_AND: Final = (
+    r"[\"'][^\"'\n]{1,64}[\"'], ?(?:[\"'][^\"'\n]{0,64}[\"'], ?)?"
+    r"[\"'](?P<value>[^\"'\n@]{1,128})[\"']"
+)
 _ORACLE: Final = r"(?:-\w{1,8} ){0,3}[\w$#]{1,30}/(?P<value>[^\s\"'@/]{4,64})(?=@|\s|\Z)"
 _PROGRAMS: Final = {
     "sshpass": re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_PW}"),
@@ -147,6 +152,52 @@ _PROGRAMS: Final = {
     "identified by": re.compile(
         r"identified by (?:password )?(?:[\"'](?P<value>[^\"'\n]{1,128})|"
         r"(?P<bare>[\w$#!@%^&*+-]{4,64})(?=[;\s]|\Z))",
+        re.IGNORECASE,
+    ),
+    "identified with": re.compile(
+        r"identified with [\"'`]?\w{1,40}[\"'`]? (?:by|as) [\"'](?P<value>[^\"'\n]{1,128})",
+        re.IGNORECASE,
+    ),
+    " on >": re.compile(r" on >(?P<value>[^\s\"']{4,128})(?=[ ](?:[~+&<>-]|\w))"),
+    "totp(": re.compile(r"totp\(\s{0,8}[\"'](?P<value>[A-Z2-7]{16,128})=*[\"']", re.IGNORECASE),
+    "fernet(": re.compile(r"Fernet\(\s{0,8}b?[\"'](?P<value>[\w-]{43}=)[\"']", re.IGNORECASE),
+    "hmac.new(": re.compile(
+        r"hmac\.new\((?:\s{0,8}(?:key=)?b?|[\w.]{1,30}, ?\[\]byte\()"
+        r"[\"'](?P<value>[^\"'\n]{8,256})[\"']",
+        re.IGNORECASE,
+    ),
+    "createhmac(": re.compile(
+        r"createHmac\([\"'][\w-]{1,20}[\"'], ?[\"'](?P<value>[^\"'\n]{8,256})[\"']", re.IGNORECASE
+    ),
+    "aes.new(": re.compile(
+        r"aes\.new\(\s{0,8}b?[\"'](?P<value>[^\"'\n]{16,64})[\"']", re.IGNORECASE
+    ),
+    "cipheriv(": re.compile(
+        r"cipheriv\([\"'][\w-]{1,20}[\"'], ?[\"'](?P<value>[^\"'\n]{16,64})[\"']", re.IGNORECASE
+    ),
+    "snyk auth": re.compile(r"snyk auth (?P<value>[0-9a-f-]{36})(?![\w-])"),
+    "bcrypt.": re.compile(
+        r"bcrypt\.(?:hash|hash_?sync|hashpw|compare|compare_?sync|checkpw|GenerateFromPassword)\("
+        r"\s{0,8}(?:\[\]byte\(|b)?[\"'](?P<value>[^\"'\n]{4,128})[\"']",
+        re.IGNORECASE,
+    ),
+    "encoder.encode(": re.compile(
+        r"encoder\.encode\(\"(?P<bare>[^\"\n]{6,128})(?P<value>(?!))?\"\)", re.IGNORECASE
+    ),
+    "password_hash(": re.compile(rf"password_hash\(\s{{0,8}}{_TEXT}"),
+    "password_verify(": re.compile(rf"password_verify\(\s{{0,8}}{_TEXT}"),
+    "make_password(": re.compile(rf"make_password\(\s{{0,8}}{_TEXT}"),
+    "passwordauthentication(": re.compile(
+        rf"PasswordAuthentication\(\s{{0,8}}{_USER_AND}", re.IGNORECASE
+    ),
+    "create_user(": re.compile(rf"create_user\(\s{{0,8}}{_USER_MAIL_AND}"),
+    "create_superuser(": re.compile(rf"create_superuser\(\s{{0,8}}{_USER_MAIL_AND}"),
+    "withemailandpassword(": re.compile(
+        rf"WithEmailAndPassword\((?:\w{{1,30}}, ?)?{_USER_AND}", re.IGNORECASE
+    ),
+    "assert": re.compile(
+        rf"assert\w{{0,24}}\(\s{{0,8}}{_TEXT},[ ]?"
+        r"[\w.>$()-]{0,50}?(?:password|passwd|passphrase|pwd)(?:\(\))?[,)]",
         re.IGNORECASE,
     ),
     "= password(": re.compile(r"= PASSWORD\([\"'](?P<value>[^\"'\n]{1,128})"),

@@ -59,6 +59,15 @@ _LINES_MOST: Final = 400
 _PUTTY: Final = re.compile(r"Private-Lines: \d{1,4}((?:\r?\n[A-Za-z0-9+/=]{4,80}(?=\s|\Z)){1,200})")
 
 
+#: A key both sides of a tunnel share.
+_STATIC: Final = re.compile(
+    r"-----BEGIN OpenVPN Static key V\d-----"
+    r"(?P<key>(?:[ \t]{0,8}(?:\\n|\r?\n)[ \t]{0,8}[0-9a-f]{32}){4,32})"
+)
+#: The private members of .NET's keys in XML.
+_RSA_VALUE: Final = re.compile(
+    r"<(?P<tag>D|P|Q|DP|DQ|InverseQ)>\s{0,8}(?P<value>[A-Za-z0-9+/\s]{16,1400}={0,2})\s{0,8}</(?P=tag)>"
+)
 #: The members of a JSON web key that make it a private one (RFC 7518), and how far from `kty` they
 #: may be.
 _KTY: Final = re.compile(r"(?P<q>\\{0,7}[\"'])kty(?P=q)[ \t]{0,4}:")
@@ -80,7 +89,15 @@ class PrivateKeyRule(Rule):
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
         return Triggers(
-            literals=("PRIVATE KEY", "PRIVATE+KEY", "Private-Lines: ", "kty"), digits=_DIGITS_LEAST
+            literals=(
+                "PRIVATE KEY",
+                "PRIVATE+KEY",
+                "Private-Lines: ",
+                "kty",
+                "RSAKeyValue",
+                "Static key V",
+            ),
+            digits=_DIGITS_LEAST,
         )
 
     def spans(self, source: Source) -> Iterator[Span]:
@@ -106,9 +123,21 @@ class PrivateKeyRule(Rule):
                 yield Span(start, end, "PRIVATEKEY", 0.8, "key-lines")
         if "kty" in text:
             yield from _members(text)
-        if "Private-Lines: " in text:
-            for match in _PUTTY.finditer(text):
-                yield Span(match.start(1), match.end(1), "PRIVATEKEY", 1.0, "putty")
+        yield from _of_programs(text)
+
+
+def _of_programs(text: str) -> Iterator[Span]:
+    """Keys in the forms of single programs."""
+    if "RSAKeyValue" in text:
+        for match in _RSA_VALUE.finditer(text):
+            yield Span(*match.span("value"), "PRIVATEKEY", 0.95, "rsa-xml")
+    if "Static key V" in text:
+        for match in _STATIC.finditer(text):
+            start = match.end() - len(match["key"].lstrip("\r\n\t \\n"))
+            yield Span(start, match.end(), "PRIVATEKEY", 1.0, "static-key")
+    if "Private-Lines: " in text:
+        for match in _PUTTY.finditer(text):
+            yield Span(match.start(1), match.end(1), "PRIVATEKEY", 1.0, "putty")
 
 
 def _members(text: str) -> Iterator[Span]:

@@ -24,8 +24,8 @@ HINTS: Final = (
 )  # fmt: skip
 #: `pass`, unless it begins another word (`passed`, `passing`): `password`, `passphrase`, `db_pass`.
 PASS: Final = re.compile(
-    r"(?:auth|bearer|cookie|session|seed)(?=(?:[_.\-]?(?:value|val|str|string))?[\"'`\]]{0,2}[ \t]{0,4}"
-    r"[:=])|"
+    r"(?:auth|bearer|cookie|session|seed)(?=(?:[_.\-]?(?:value|val|str|string))?"
+    r"[\"'`\]]{0,2}[ \t]{0,4}[:=])|"
     r"pass(?:w|phrase|code|(?=[^a-z\s])|(?=[ \t])|(?<=[_.\-]pass)(?=[\r\n]))|psk(?![a-z])|"
     r"(?:(?<![a-z])|(?<=root)|(?<=bind)|(?<=user)|(?<=admin)|(?<=db))"
     r"pw(?=[\"'`\]]{0,2}[ \t]{0,12}[:=,|?<>]|(?<=bindpw)[ \t])|"

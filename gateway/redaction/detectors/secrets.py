@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from gateway.redaction.detectors import commands as programs
+from gateway.redaction.detectors import filled as typed
 from gateway.redaction.detectors import handed as lists
 from gateway.redaction.detectors import headers as fields
 from gateway.redaction.detectors import manifests, names, phrases, tables, urls
 from gateway.redaction.detectors import spoken as speech
+from gateway.redaction.detectors import told as telling
 from gateway.redaction.detectors.assignments import Assignments
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.commands import commands
+from gateway.redaction.detectors.filled import filled
 from gateway.redaction.detectors.handed import HANDED, handed, is_handed_secret, is_telling
 from gateway.redaction.detectors.headers import cookies, headers
 from gateway.redaction.detectors.manifests import manifest_secrets
@@ -27,6 +30,7 @@ from gateway.redaction.detectors.names import is_any_secret_name
 from gateway.redaction.detectors.phrases import phrases_in
 from gateway.redaction.detectors.spoken import spoken
 from gateway.redaction.detectors.tables import table_secrets
+from gateway.redaction.detectors.told import told
 from gateway.redaction.detectors.urls import passwords, queries
 from gateway.redaction.detectors.values import SCHEME, Judge
 from gateway.redaction.policy import Policy
@@ -34,7 +38,19 @@ from gateway.redaction.spans import Span
 
 _TRIGGERS: Final = tuple(
     trigger
-    for part in (names, fields, urls, speech, programs, manifests, tables, lists, phrases)
+    for part in (
+        names,
+        fields,
+        urls,
+        speech,
+        programs,
+        manifests,
+        tables,
+        lists,
+        phrases,
+        typed,
+        telling,
+    )
     for trigger in part.TRIGGERS
 )
 
@@ -66,6 +82,8 @@ class SecretRule(Rule):
         yield from table_secrets(source, self._judge)
         yield from handed(source, self._judge)
         yield from phrases_in(source)
+        yield from filled(source)
+        yield from told(source, self._judge)
 
     def value_spans(self, key: str, value: str) -> Iterator[Span]:
         """The whole `value` when `key` is a secret's name and the value can be one."""

@@ -46,7 +46,8 @@ _KEYS: Final = (
     "signing secret", "webhook secret", "private key", "refresh token", "session token",
     "deploy key",
     "fernet key", "hmac key", "aes key", "master key", "service key", "app password",
-    "recovery code", "backup code",
+    "recovery code", "backup code", "2fa seed", "totp seed", "otp seed", "mfa seed", "2fa key",
+    "totp key",
     "subscription key", "account key", "storage key", "connection key", "api-schlüssel",
     "zugangsschlüssel", "geheimer schlüssel", "clé api", "clé secrète", "clave de api",
     "clave secreta", "chiave api", "chiave segreta", "chave de api", "chave secreta", "klucz api",
@@ -63,7 +64,8 @@ _VERBS: Final = (
 )
 #: What may stand between the word and its verb: `for the staging box`, `du serveur`.
 _OF: Final = (
-    r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|von|des|der|di|dello|av|af|του|της|για|pour|du|"
+    r"(?: (?:for|of|to|on|at|für|fuer|zum|zur|vom|von|des|der|di|dello|av|af|του|της|για|"
+    r"от|для|до|к|на|за|pour|du|"
     r"de la|de|para|del|da|do|per|"
     r"della|voor|van|til|"
     r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?|"
@@ -139,6 +141,9 @@ _PAIR: Final = re.compile(
 )
 #: A password in small letters only, with a number, is at least so long.
 _PAIR_LEAST: Final = 10
+#: Behind users that every machine has, it may be shorter.
+_USERS: Final = frozenset(["admin", "root", "administrator", "sa", "postgres"])
+_KNOWN_LEAST: Final = 8
 #: `use Mk7tundra as the password`
 _AS: Final = re.compile(
     r"(?<=\s)(?P<quote>[\"'`]?)(?P<value>[^\s\"'`]{6,128})(?P=quote)[ \t]as[ \t]"
@@ -327,7 +332,9 @@ def _pair(text: str, at: int, judge: Judge) -> Iterator[Span]:
     written = spoken_word(match["value"])
     sign = text[match.end("user") : match.start("value")]
     apart = sign == " / " or (sign == ":" and match["user"].isalnum())
-    worded = apart and len(written) >= _PAIR_LEAST and is_chosen(written)
+    known = match["user"] in _USERS
+    least = _KNOWN_LEAST if known else _PAIR_LEAST
+    worded = (apart or known) and len(written) >= least and is_chosen(written)
     if (worded or is_chosen(written, surely=True)) and not judge.is_placeholder("", written):
         start = match.start("value")
         yield Span(start, start + len(written), "SECRET", 0.7, "pair")
