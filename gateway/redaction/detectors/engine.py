@@ -31,7 +31,6 @@ from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.prefilter import SHORT, Prefilter
 from gateway.redaction.detectors.providers import ProviderKeyRule
 from gateway.redaction.detectors.secrets import SecretRule
-from gateway.redaction.detectors.segments import SegmentRule
 from gateway.redaction.detectors.ssn import SsnRule
 from gateway.redaction.detectors.terms import TermRule
 from gateway.redaction.detectors.values import holds_secret
@@ -62,7 +61,6 @@ RULES: Final[tuple[type[Rule], ...]] = (
     MacRule,
     WalletRule,
     AddressRule,
-    SegmentRule,
     PeopleRule,
     TermRule,
 )
