@@ -15,6 +15,7 @@ import gc
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from gateway.offline import start_provider
 from gateway.pipeline import Parts, Pipeline
 from gateway.recorded import detectors, settings_summary, settings_text
 from gateway.redaction.models import check_present, identify
+from gateway.redaction.owed import Debt
 from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
 from gateway.redaction.vault import Vault, VaultError
 from gateway.redaction.workers import ScanPool
@@ -46,6 +48,7 @@ from gateway.settings import Settings, parse_listen_addr
 from gateway.stamps import Stamps
 from gateway.upstream import Upstream
 from gateway.usage import UsageMeter
+from gateway.vault_changes import PROGRAM, run_settling
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
 from shared.anchors.schedule import AnchorStatus, run_anchors
@@ -156,6 +159,8 @@ class Gateway:
         self.pool: ScanPool | None = None
         self.pipeline: Pipeline | None = None
         self.direct: Direct | None = None
+        #: Set when the vault has noted a change that the ledger does not have yet.
+        self.vault_changed = asyncio.Event()
         self.anchors = AnchorStatus()
         self.metrics.watch(AnchorMetrics(self.anchors))
         self.readiness = Readiness(
@@ -273,6 +278,9 @@ async def _serve(
             stack.enter_context(
                 _background(run_expiry(gateway.ledger, gateway.stores, say)),
             )
+        if gateway.ledger and gateway.stores:
+            work = partial(gateway.stores.other.settle, gateway.ledger)
+            stack.enter_context(_background(run_settling(work, gateway.vault_changed, say)))
         await stop.wait()
         gateway.stopping.set()
     say("stopped")
@@ -350,6 +358,8 @@ async def _open(
         settings.vault_key_file,
         key_command=settings.vault_key_command,
         policy=policy,
+        debt=lambda: Debt(ledger.origin, ledger.size, "expire", "lifetime", PROGRAM),
+        indebted=_from_any_thread(gateway.vault_changed.set),
     )
     await asyncio.to_thread(vault.open)
     stack.callback(vault.close)
@@ -437,6 +447,17 @@ async def _continue(request: web.Request) -> None:
 
 async def _sign(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "sphragis"
+
+
+def _from_any_thread(call: Callable[[], None]) -> Callable[[], None]:
+    """Return what has the running loop call `call`; nothing once that loop has ended."""
+    loop = asyncio.get_running_loop()
+
+    def later() -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(call)
+
+    return later
 
 
 @contextlib.contextmanager

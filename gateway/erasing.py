@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.errors import GatewayError
+from gateway.vault_changes import PROGRAM, due, settle
 from shared.evidence.erase import erase, resume
 from shared.evidence.errors import EvidenceError
 from shared.evidence.holds import hold
@@ -30,34 +31,19 @@ from shared.ledger.directory import read_log_json
 if TYPE_CHECKING:
     from gateway.app import Gateway
     from gateway.redaction.policy import Policy
+    from gateway.redaction.vault_store import Store
     from gateway.settings import Settings
 
 Work = Callable[[Ledger, Stores, Mapping[str, Any]], dict[str, Any]]
-#: What the vault's verbs may record, and how.
-_VAULT_CHANGES: Final = {"erase": "erase", "vault_key": "config_set"}
 
 
 class EvidenceRefused(GatewayError):
     """An operation on evidence was not done; the sentence says why."""
 
 
-def vault_changed(ledger: Ledger, _: Stores, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Record what a verb did to the vault: `change` is `erase` or `vault_key`; `count` entries;
-    `what` the kind of wish (role, token, values); `operator`. Names nobody."""
-    change, count, what = request.get("change"), request.get("count"), request.get("what", "")
-    kind = _VAULT_CHANGES.get(str(change))
-    if kind is None or type(count) is not int or not isinstance(what, str):
-        raise EvidenceError("A change of the vault is {change, count, what, operator}.")
-    ext = {"change": change, "count": count, "operator": str(request.get("operator", ""))[:200]}
-    if kind == "erase":
-        ext |= {"keys": [], "basis": "vault erase", "what": what[:40]}
-    fields = {
-        "actor": {"role": "operator"},
-        "action": {"kind": "vault", "name": str(change)},
-        "ext": ext,
-    }
-    # It has happened by now, so a disk that is low is no reason to leave it out.
-    return {"seq": ledger.append(kind, fields, pressing=True).result().seq}
+def vault_changed(ledger: Ledger, stores: Stores, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Record what verbs did to the vault and left a note of in it."""
+    return {"seqs": stores.other.settle(ledger)}
 
 
 #: By the name under which the control socket offers them.
@@ -103,17 +89,24 @@ def stores_of(settings: Settings, policy: Policy, tenant_key: bytes) -> Stores:
         other=OtherMemory(
             lambda subject, session: _owners(settings, policy, subject, session),
             lambda owners: _forget(settings, owners),
+            lambda ledger: settle(ledger, settings.vault_file),
         ),
     )
 
 
 def finish_interrupted(ledger: Ledger, stores: Stores, *, keeps: bool) -> list[str]:
-    """End erasures and prunings that a kill cut short; blocking; return the sentences to log.
+    """End erasures and prunings that a kill cut short, and record what it left unrecorded of the
+    vault; blocking; return the sentences to log.
 
     Raises EvidenceError where the gateway `keeps` evidence; else old evidence that cannot be
     opened is no reason not to start.
     """
     told = []
+    try:
+        if seqs := stores.other.settle(ledger):
+            told.append(f"changes of the vault are recorded now ({len(seqs)})")
+    except (EvidenceError, LedgerError) as wrong:
+        told.append(f"warning: changes of the vault are not recorded yet: {wrong}")
     try:
         told += [
             f"an erasure that was cut short is done ({name})" for name in resume(ledger, stores)
@@ -189,15 +182,19 @@ def _forget(settings: Settings, owners: list[str]) -> int:
 
     try:
         with _vault(settings) as store:
-            count = sum(int(store.erase(owner=owner)) for owner in owners)
+            count = sum(_erase_of(store, settings, owner) for owner in owners)
         tell_others(epoch_file(settings.vault_file))
-    except VaultError as wrong:
+    except (VaultError, LedgerError) as wrong:
         raise EvidenceError(str(wrong)) from wrong
     return count
 
 
+def _erase_of(store: Store, settings: Settings, owner: str) -> int:
+    return store.erase(owner=owner, debt=due(settings, "erase", "erasure", PROGRAM))
+
+
 @contextlib.contextmanager
-def _vault(settings: Settings) -> Iterator[Any]:
+def _vault(settings: Settings) -> Iterator[Store]:
     from gateway.redaction.vault_store import Store
     from shared.keyfile import KEY_VARIABLE, KeySource
 

@@ -22,6 +22,7 @@ import typer
 from gateway.errors import GatewayError
 
 if TYPE_CHECKING:
+    from gateway.redaction.owed import Debt
     from gateway.redaction.policy import Policy
     from gateway.redaction.vault_store import Store
     from gateway.settings import Settings
@@ -85,11 +86,12 @@ def erase(
     if token is None and role is None and not values:
         raise GatewayError("Name what to erase: --token, --role or --values-from.")
     owner = None if role is None else "bare" if role == "-" else f"role/{role}"
-    with _opened(config) as (store, settings):
-        count = store.erase(owner=owner, token=token, values=values)
-        tell_others(epoch_file(settings.vault_file))
     what = [name for name, given in (("token", token), ("role", role), ("values", values)) if given]
-    _record(config, "erase", count, "+".join(what))
+    debt = _due(config, "erase", "+".join(what))
+    with _opened(config) as (store, settings):
+        count = store.erase(owner=owner, token=token, values=values, debt=debt)
+        tell_others(epoch_file(settings.vault_file))
+    _record(config, debt, count)
     print(f"Erased {count} entr{'y' if count == 1 else 'ies'}.")
 
 
@@ -116,9 +118,10 @@ def rotate(
         raise GatewayError(
             f"The vault's key is in {keys.file}, where the new one will be; leave --new-key-file."
         )
+    debt = _due(config, "vault_key", "")
     with _opened(config) as (store, _):
-        count = store.rotate(new)
-    _record(config, "vault_key", count, "")
+        count = store.rotate(new, debt=debt)
+    _record(config, debt, count)
     print(f"Sealed {count} original(s) anew.")
     if keys.place is not KeyPlace.FILE:
         print(
@@ -228,22 +231,32 @@ def _file_facts(path: Path) -> str:
     return f"mode {stat.S_IMODE(info.st_mode):04o}, {days} day(s) old"
 
 
-def _record(config: Path | None, change: str, count: int, what: str) -> None:
-    """Have the ledger say that the vault was changed; a vault may be used without a ledger.
-
-    Raises GatewayError: what was done stays done, and a record is owed."""
-    from gateway.erasing import ask_or_do
+def _due(config: Path | None, change: str, what: str) -> Debt | None:
+    """Return the record that a change will need, which the vault notes together with the change.
+    Raises GatewayError."""
+    from gateway.vault_changes import due
     from gateway.verbs.erasing import login_name
+    from shared.ledger import LedgerError
 
-    if not (_settings(config).ledger_dir / "log.json").exists():
-        return
-    request = {"change": change, "count": count, "what": what, "operator": login_name()}
     try:
-        ask_or_do(config, "vault-changed", request)
+        return due(_settings(config), change, what, login_name())
+    except LedgerError as wrong:
+        raise GatewayError(str(wrong)) from wrong
+
+
+def _record(config: Path | None, debt: Debt | None, count: int) -> None:
+    """Have the ledger say that the vault was changed. Raises GatewayError: what was done stays
+    done, and the vault holds the note of it until it is recorded."""
+    from gateway.erasing import ask_or_do
+
+    if debt is None:
+        return
+    try:
+        ask_or_do(config, "vault-changed", {})
     except GatewayError as wrong:
         raise GatewayError(
-            f"The vault was changed ({count} entries), but the ledger does not say so: {wrong} "
-            "Run the same command again to have it recorded."
+            f"The vault was changed ({count} entries), but the ledger does not say so yet: {wrong} "
+            "The next start of the gateway, or the next change, records it."
         ) from wrong
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from gateway.redaction.owed import Debt
 from gateway.redaction.policy import Policy, VaultMode
 from gateway.redaction.tokens import TOKEN, kind_of
 from gateway.redaction.vault_store import (
@@ -51,7 +52,9 @@ _MAX_CONTESTED: Final = 4096
 
 class Vault:
     """One vault file. `environ` is where the key may be given instead of a key file; without a
-    policy everything is given back and nothing expires; `clock` tells seconds since 1970."""
+    policy everything is given back and nothing expires; `clock` tells seconds since 1970; `debt`
+    is the record that an expiry needs, and `indebted` is called, in the vault's thread, once one is
+    owed."""
 
     def __init__(
         self,
@@ -62,7 +65,11 @@ class Vault:
         key_command: Iterable[str] = (),
         policy: Policy | None = None,
         clock: Callable[[], float] = time.time,
+        debt: Callable[[], Debt | None] = lambda: None,
+        indebted: Callable[[], None] = lambda: None,
     ) -> None:
+        self._debt = debt
+        self._indebted = indebted
         keys = KeySource(keyfile, environ.get(KEY_VARIABLE), tuple(key_command))
         self._policy = policy
         self._off = policy is not None and policy.vault is VaultMode.OFF
@@ -301,12 +308,20 @@ class Vault:
         if policy is None:
             return
         own = {kind: policy.lifetime(kind) for kind in policy.kinds}
-        gone = await self._in_thread(lambda: self._store.expire(own, policy.ttl))
+        gone = await self._in_thread(lambda: self._expire(own, policy.ttl))
         for owner, token in gone:
             if memory := self._owners.get(owner):
                 memory.entries.pop(token, None)
         if gone:
             self._contested.clear()
+
+    def _expire(
+        self, lifetimes: Mapping[str, int | None], default: int | None
+    ) -> list[tuple[str, str]]:
+        gone = self._store.expire(lifetimes, default, self._debt)
+        if gone:
+            self._indebted()
+        return gone
 
     async def _store_soon(self, call: Introduced) -> None:
         """Have `call` stored with all others that wait by then. Raises TokenTaken, VaultError."""

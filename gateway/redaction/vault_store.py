@@ -47,6 +47,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
+from gateway.redaction import owed
+from gateway.redaction.owed import Debt, Owed
 from gateway.redaction.tokens import TOKEN, kind_of
 from gateway.redaction.vouching import NEWEST
 from shared.keyfile import (
@@ -228,6 +230,7 @@ class Store:
         try:
             with self._connected(writes=True) as connection:
                 _metadata.create_all(connection)
+                owed.prepare(connection)
             self._check_key()
             self._adopt_old_entries()
         except SQLAlchemyError as error:
@@ -351,10 +354,13 @@ class Store:
             return [row.owner for row in connection.execute(query)]
 
     def expire(
-        self, lifetimes: Mapping[str, int | None], default: int | None
+        self,
+        lifetimes: Mapping[str, int | None],
+        default: int | None,
+        debt: Callable[[], Debt | None] = lambda: None,
     ) -> list[tuple[str, str]]:
         """Delete entries older than their kind's lifetime in seconds (None: kept); return the
-        (owner, token) of each."""
+        (owner, token) of each. `debt` is asked where any went: the record that this needs."""
         now = int(self._clock())
         old: list[Any] = [
             (_entries.c.kind == kind) & (_entries.c.created <= now - seconds)
@@ -374,13 +380,21 @@ class Store:
                 if found:
                     connection.execute(delete(_entries).where(condition))
                     gone += found
+            if gone and (due := debt()) is not None:
+                owed.note(connection, due, len(gone), self._clock())
         return gone
 
     def erase(
-        self, *, owner: str | None = None, token: str | None = None, values: Sequence[str] = ()
+        self,
+        *,
+        owner: str | None = None,
+        token: str | None = None,
+        values: Sequence[str] = (),
+        debt: Debt | None = None,
     ) -> int:
         """Delete what an owner introduced, a token, or originals with one of `values` (of one owner
-        where both are given); return how many entries. Their bytes are overwritten."""
+        where both are given); return how many entries. Their bytes are overwritten. `debt` is the
+        record that this needs."""
         conditions: list[Any] = []
         if owner is not None:
             # A role's sessions go with the role.
@@ -402,6 +416,8 @@ class Store:
                 sessions = _vouched.c.scope.startswith(f"{owner}/session/", autoescape=True)
                 which = (_vouched.c.scope == owner) | sessions
                 connection.execute(delete(_vouched).where(which))
+            if debt is not None:
+                owed.note(connection, debt, erased, self._clock())
         self._truncate()
         return erased
 
@@ -446,10 +462,11 @@ class Store:
 
     # -- keys -------------------------------------------------------------------------------------
 
-    def rotate(self, new_key: bytes | None = None) -> int:
+    def rotate(self, new_key: bytes | None = None, *, debt: Debt | None = None) -> int:
         """Seal everything anew, with `new_key` (where the key is not in a file, the caller must
         have it kept first) or with a new key file; return how many originals. One transaction
-        decides; the key file follows, and `open` finishes it after a kill in between."""
+        decides; the key file follows, and `open` finishes it after a kill in between. `debt` is
+        the record that this needs."""
         with _only_one(self._path.with_name(f"{self._path.name}.rotate")):
             if new_key is None:
                 if self._keys.place is not KeyPlace.FILE:
@@ -460,13 +477,13 @@ class Store:
                 self._finish_rotation()
                 self._keys.next_file.unlink(missing_ok=True)
                 new_key = read_or_make_key(self._keys.next_file)
-            count = self._seal_anew(AESGCM(new_key))
+            count = self._seal_anew(AESGCM(new_key), debt)
             if self._keys.place is KeyPlace.FILE and self._keys.next_file.exists():
                 self._finish_rotation()
         self._truncate()
         return count
 
-    def _seal_anew(self, new: AESGCM) -> int:
+    def _seal_anew(self, new: AESGCM, debt: Debt | None) -> int:
         """The switch from one key to the other: all rows and the constant, or none."""
         count = 0
         query = select(_entries.c.owner, _entries.c.token, _entries.c.sealed).where(
@@ -491,6 +508,8 @@ class Store:
             connection.execute(
                 update(_facts).where(_facts.c.name == _KEY_CHECK).values(value=check)
             )
+            if debt is not None:
+                owed.note(connection, debt, count, self._clock())
         self._seal, self._check = new, check
         return count
 
@@ -740,6 +759,33 @@ def _batches(tokens: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(tokens)
     for start in range(0, len(ordered), _BATCH):
         yield ordered[start : start + _BATCH]
+
+
+class Debts:
+    """What the vault at `path` owes one ledger. Needs no key, and never makes a vault."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._engine = _sqlite(path)
+
+    def of(self, ledger: str) -> list[Owed]:
+        """Return the changes that this ledger does not have yet, oldest first. Raises
+        VaultError."""
+        try:
+            return owed.read(self._engine, ledger)
+        except SQLAlchemyError as error:
+            raise VaultError(_database_sentence(self._path, error)) from None
+
+    def settle(self, one: Owed) -> None:
+        """Forget a change whose record is durable. Raises VaultError."""
+        try:
+            owed.settle(self._engine, one.debt.id)
+        except SQLAlchemyError as error:
+            raise VaultError(_database_sentence(self._path, error)) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._engine.dispose()
 
 
 @contextlib.contextmanager

@@ -241,6 +241,8 @@ def _run(ledger: Ledger, stores: Stores, name: str, progress: Progress) -> Erasu
         progress("swept")
         erasure = _advance(stores, erasure, "swept", files=files)
     if erasure.state == "swept":
+        stores.other.settle(ledger)
+        progress("other_recorded")
         seqs = _record(ledger, stores, erasure, progress)
         erasure = _advance(stores, erasure, "done", recorded=seqs)
         progress("done")

@@ -17,6 +17,7 @@ from typing import Final
 from shared.evidence.keys import KeyStore
 from shared.evidence.store import EvidenceStore
 from shared.keyfile import KeySource
+from shared.ledger import Ledger
 from shared.ledger.commitment import commit
 from shared.ledger.storage import Disk
 
@@ -29,10 +30,12 @@ KEK_SETTING: Final = "evidence_key_command"
 @dataclass(frozen=True, slots=True)
 class OtherMemory:
     """Another place that knows values of a subject (the vault). `owners` returns whom it would
-    forget for a subject and a session, `forget` forgets them and returns how many entries went."""
+    forget for a subject and a session, `forget` forgets them and returns how many entries went,
+    `settle` records the changes that it has noted and the ledger does not have yet."""
 
     owners: Callable[[str, str], list[str]] = lambda _subject, _session: []
     forget: Callable[[list[str]], int] = lambda _owners: 0
+    settle: Callable[[Ledger], list[int]] = lambda _ledger: []
 
 
 @dataclass(slots=True)
