@@ -13,7 +13,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ from ports import free_port
 from deck.events import parse_events
 from deck.protocol import Verb
 from shared.ledger import verify_path
-
-
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    gateway = FakeGateway()
-    yield gateway
-    gateway.close()
 
 
 def pair(rig: DeckRig, *habits: str, tail: str = "", **keys: object) -> None:

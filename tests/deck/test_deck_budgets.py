@@ -6,13 +6,11 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
 
 from deck.board import State, apply
@@ -187,13 +185,6 @@ def test_the_doctor_says_so_too() -> None:
 
 
 # -- the whole deck --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    gateway = FakeGateway()
-    yield gateway
-    gateway.close()
 
 
 def usage(tokens: int) -> str:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -27,13 +26,6 @@ from shared.ledger import verify_path
 
 LEADER = "orchestrator"
 LEAD, CODER, TESTER = Role("lead", "sh", start=True), Role("coder", "sh"), Role("tester", "sh")
-
-
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    gateway = FakeGateway()
-    yield gateway
-    gateway.close()
 
 
 def team(*roles: Role, **keys: object) -> Config:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,13 +40,6 @@ for line in sys.stdin:
     termios.tcsetattr(0, termios.TCSANOW, old)
     say("\r\n> \x1b]7501;state=idle:app=fake\x07")
 """
-
-
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    gateway = FakeGateway()
-    yield gateway
-    gateway.close()
 
 
 def pair(rig: DeckRig, *habits: str, tail: str = "", **keys: object) -> None:

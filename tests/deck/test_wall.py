@@ -412,9 +412,8 @@ def test_a_wall_with_a_hole_does_not_pass_its_proof(tmp_path: Path) -> None:
 
 
 async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(
-    tmp_path: Path, short_dir: Path
+    tmp_path: Path, short_dir: Path, gateway: FakeGateway
 ) -> None:
-    gateway = FakeGateway()
     bwrap = real_bwrap()
     project = tmp_path / "project"
     project.mkdir()
@@ -443,4 +442,3 @@ async def test_a_real_wall_passes_its_proof_with_the_gateway_answering(
         assert await found.prove(config.roles[0], must_answer=True) == []
     finally:
         await found.close()
-        gateway.close()

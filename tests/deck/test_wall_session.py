@@ -63,13 +63,6 @@ def rig(tmp_path: Path) -> Iterator[DeckRig]:
     found.close()
 
 
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    found = FakeGateway()
-    yield found
-    found.close()
-
-
 def attempt(rig: DeckRig, *words: str) -> str:
     """Have the walled coder run one attempt and return what it said."""
     log = rig.seen("coder")

@@ -59,7 +59,7 @@ def git(where: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_it_works_and_is_committed_behind_its_wall(rig: DeckRig) -> None:
+def test_it_works_and_is_committed_behind_its_wall(rig: DeckRig, gateway: FakeGateway) -> None:
     (rig.dir / "agent.py").write_text(AGENT)
     (rig.dir / ".gitignore").write_text(".choragos\n.choragos.toml\n.said\n")
     git(rig.dir, "init", "-q")
@@ -69,7 +69,6 @@ def test_it_works_and_is_committed_behind_its_wall(rig: DeckRig) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text('#!/bin/sh\necho "$HOME" > hook-home.txt\ngit add hook-home.txt\n')
     hook.chmod(0o755)
-    gateway = FakeGateway()
     rig.team(
         agent_role("lead"),
         agent_role("coder", wall=True, worktree=True, merge="auto"),
@@ -100,4 +99,3 @@ def test_it_works_and_is_committed_behind_its_wall(rig: DeckRig) -> None:
     home = (rig.dir / "hook-home.txt").read_text().strip()
     assert home != rig.env["HOME"]
     assert "/homes/" in home
-    gateway.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,13 +47,6 @@ Journal.record, Journal._durable = dying_record, dying_durable
 import deck.host as host
 sys.exit(host.main(sys.argv[4:]))
 """
-
-
-@pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    gateway = FakeGateway()
-    yield gateway
-    gateway.close()
 
 
 def dies_at(
@@ -184,8 +177,9 @@ def test_nothing_goes_out_that_was_not_approved_and_what_was_does(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_budget_that_fired_still_holds_and_one_that_was_about_to_fires(
-    rig: DeckRig, gateway: FakeGateway, when: str
+    rig: DeckRig, when: str
 ) -> None:
+    gateway = FakeGateway()
     tail = f'[sphragis]\nenabled = true\naddr = "{gateway.addr}"\n[pricing."m"]\ninput = 10.0\n'
     coder = agent_role("coder", budget="1.00", budget_action="pause")
     rig.team(agent_role("orchestrator"), coder, tail=tail)
@@ -204,6 +198,7 @@ def test_a_budget_that_fired_still_holds_and_one_that_was_about_to_fires(
     row = rig.status()["usage"][1]
     assert (row["cost_usd"], row["exceeded"]) == (1.5, True)
     sound(rig)
+    gateway.close()
 
 
 def test_a_handover_that_was_under_way_is_a_crash_and_a_finished_one_is_not(rig: DeckRig) -> None:
