@@ -1,10 +1,11 @@
 """The last screens of workers, kept where a crash of the deck cannot take them.
 
 Owns `.choragos/screens`. While a role has a task in its hands, what its pane shows is copied there
-when it has changed, at most once a second and off the loop; so a task that a kill -9 of the deck
-loses can be shown with the screen its worker had. Invariants: files are private (0600), bounded,
-whole, and gone as soon as nothing is in flight. They are not synced: they outlive the deck, not
-the machine. `deck.session` runs it, `deck.recall` reads what is left.
+when it has changed, at most once a second and off the loop, and before a stop ends the workers; so
+a task that a kill -9 or a stop of the deck loses can be shown with the screen its worker had.
+Invariants: files are private (0600), bounded, whole, and gone as soon as nothing is in flight. They
+are not synced: they outlive the deck, not the machine. `deck.session` runs it, `deck.recall` reads
+what is left.
 """
 
 from __future__ import annotations
@@ -52,8 +53,12 @@ class Screens:
         """Keep the copies up to date; a disk that does not take them is tried again."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            with contextlib.suppress(OSError, UnsafeDirectory):
-                await self.keep()
+            await self.keep_if_possible()
+
+    async def keep_if_possible(self) -> None:
+        """Bring the copies up to date, unless the disk does not take them."""
+        with contextlib.suppress(OSError, UnsafeDirectory):
+            await self.keep()
 
     async def keep(self) -> None:
         """Copy what has changed, drop what nobody needs. Raises OSError or UnsafeDirectory."""

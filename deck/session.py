@@ -210,6 +210,7 @@ class Session:
             if was_up and desk.gateway.child is None:
                 ends.push_async_callback(parts.stamping.leave)
             ends.push_async_callback(self._end_seats, desk)
+            ends.push_async_callback(parts.screens.keep_if_possible)
             if was_up:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
