@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from deck import briefs
-from deck.board import IN_FLIGHT, TASK_MOVES, Task
+from deck.board import Task
 from deck.desk import Desk
 from deck.entries import Entry, Op, ReportState, TaskState
 from deck.journal import JournalFailed
+from deck.moves import IN_FLIGHT, TASK_MOVES
 from deck.pane.pane import Pane
 from deck.pane.status import PaneState
 from deck.pane.typing import LineKind, Outcome, OutcomeKind, Step

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from deck import transcripts
-from deck.board import IN_FLIGHT
 from deck.config import Restart
 from deck.desk import Desk
 from deck.entries import Entry, Op, ReportState, TaskState
+from deck.moves import IN_FLIGHT
 from deck.pane.pane import Pane
 from deck.pane.process import ExitStatus, PaneError
 from deck.roster import NotOnPath

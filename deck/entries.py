@@ -1,7 +1,7 @@
 """The words of the board: states, kinds and the journal entry that changes them.
 
 Owns their spelling, which is on record in every ledger: words are added, never changed. Pure.
-`deck.board` says what may follow what; everybody uses these.
+`deck.moves` says what may follow what; everybody uses these.
 """
 
 from __future__ import annotations

@@ -18,12 +18,13 @@ from typing import Any
 from deck import gates
 from deck.approvals import Ballot, Panel, Refused
 from deck.approvers import DECK_NAME
-from deck.board import Gate, IllegalMove
+from deck.board import Gate
 from deck.callers import Caller
 from deck.desk import Desk
 from deck.entries import Decision, Entry, GateKind, Op
 from deck.gate_watch import GateWatch
 from deck.journal import JournalFailed
+from deck.moves import IllegalMove
 from deck.protocol import Command, Verb, error, ok
 
 #: A durable record on its way.

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from deck.board import State, apply
+from deck.board import State
 from deck.entries import Decision, Entry, Op, TaskState
+from deck.replay import apply
 from shared.ledger import Ledger, LedgerError, LogState, Receipt, RecordRefused
 from shared.ledger.errors import LedgerLow
 from shared.ledger.texts import keep_text, read_text

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deck import briefs, gates, judging, ownership
-from deck.board import TASK_MOVES, Report, Task
+from deck.board import Report, Task
 from deck.desk import Desk
 from deck.entries import Entry, LoopState, Op, TaskState
 from deck.judging import DECK, Bar, Docket, Step
 from deck.mergeable import last_commit
 from deck.merging import Merging
+from deck.moves import TASK_MOVES
 from deck.settling import Order, Settling
 
 #: Those that still go on by themselves.

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from deck import merges
-from deck.board import OPEN, Commit, State, Task
+from deck.board import Commit, State, Task
 from deck.branches import branch_of, is_ancestor, named
 from deck.desk import Desk
 from deck.entries import CommitState, MergeState, TaskState
 from deck.merges import Change
+from deck.moves import OPEN
 from deck.worktrees import WorktreeError, Worktrees
 
 #: What a person is shown of a diff; the file beside it has all (contracts/deck.md section 1.6).

@@ -12,12 +12,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from deck.board import IN_FLIGHT
 from deck.callers import Caller
 from deck.desk import Desk
 from deck.endings import START_ERRORS
 from deck.entries import Entry, Op, TaskState
 from deck.metering import Metering
+from deck.moves import IN_FLIGHT
 from deck.pane.answering import NoAnswer, answer, check
 from deck.pane.pane import Pane
 from deck.pane.process import PaneError

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deck.board import IN_FLIGHT, OPEN, State
+from deck.board import State
 from deck.config import Config
 from deck.desk import Desk
 from deck.entries import Decision, Entry, GateKind, Op, ReportState, TaskState
 from deck.handoffs import resume_command
+from deck.moves import IN_FLIGHT, OPEN
 from deck.recap import ids, told_state
 from deck.screens import WITH_A_WORKER, Screens
 from deck.session_file import SESSION_FILE, BadSessionFile, Snapshot, read_snapshot

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from deck.board import IN_FLIGHT, State, Task
+from deck.board import State, Task
 from deck.entries import Decision, LoopState, TaskState
+from deck.moves import IN_FLIGHT
 
 #: More ids than this are counted, not named.
 RECAP_IDS: Final = 10

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from deck.board import TASK_MOVES, IllegalMove, Report, Task
+from deck.board import Report, Task
 from deck.desk import Desk
 from deck.entries import Decision, Entry, LoopState, Op, ReportState, TaskState
 from deck.gatekeeper import Gatekeeper, Rules
 from deck.journal import JournalFailed
 from deck.loops import Loops
 from deck.merging import Merging
+from deck.moves import TASK_MOVES, IllegalMove
 from deck.ownership import Taken, Verdict
 from deck.protocol import one_line
 from deck.settling import Changes, Hands, Settling

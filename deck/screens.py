@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from deck import briefs
-from deck.board import IN_FLIGHT
 from deck.desk import Desk
 from deck.entries import TaskState
+from deck.moves import IN_FLIGHT
 from deck.plain_files import read_own, replace_own
 from deck.seats import Seat
 from shared.paths import UnsafeDirectory, private_dir

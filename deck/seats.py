@@ -17,13 +17,14 @@ from typing import Final
 
 from deck import briefs
 from deck.agents import adapter_for
-from deck.board import IN_FLIGHT, Task
+from deck.board import Task
 from deck.config import Role
 from deck.delivery import Delivery, NoticeLine, ReportLine, TaskLine
 from deck.desk import Desk
 from deck.endings import IN_ITS_HANDS, START_ERRORS, Endings
 from deck.entries import Entry, Op, TaskState
 from deck.homes import equip
+from deck.moves import IN_FLIGHT
 from deck.pane.hooks import HookFile
 from deck.pane.pane import Pane, PaneSpec
 from deck.pane.process import PaneError

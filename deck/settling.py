@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from deck import ownership, results
-from deck.board import LOOP_MOVES, TASK_MOVES, Gate, Report, Task
+from deck.board import Gate, Report, Task
 from deck.config import Role
 from deck.desk import Desk
 from deck.entries import Decision, Entry, GateKind, LoopState, Op, ReportState, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.merging import Merging
+from deck.moves import LOOP_MOVES, TASK_MOVES
 from deck.protocol import Target, one_line
 from deck.seats import Seat
 

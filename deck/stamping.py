@@ -14,10 +14,11 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from deck.board import IN_FLIGHT, State, Task
+from deck.board import State, Task
 from deck.desk import Desk
 from deck.entries import Entry, Op, TaskState
 from deck.gateway import Stamped, StampKind
+from deck.moves import IN_FLIGHT
 from shared.paths import is_path_safe_role
 
 #: A role may still be at a task that ran out of time.

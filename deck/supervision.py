@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from deck.board import IN_FLIGHT, State, Task
+from deck.board import State, Task
 from deck.config import Restart, Role
+from deck.moves import IN_FLIGHT
 
 MICROSECONDS: Final = 1_000_000
 

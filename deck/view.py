@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from deck.approvals import progress
-from deck.board import IN_FLIGHT, Gate, Task
+from deck.board import Gate, Task
 from deck.branches import branch_of
 from deck.config import GatewayMode
 from deck.desk import Desk, deck_pid
 from deck.entries import TaskState
 from deck.gates import KIND_WORDS
 from deck.metering import Metering
+from deck.moves import IN_FLIGHT
 from deck.pane.status import PaneState
 from deck.protocol import one_line
 from deck.seats import Seat

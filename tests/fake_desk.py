@@ -10,10 +10,11 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from deck.board import State, Task, apply, replay
+from deck.board import State, Task
 from deck.config import Config, Role
 from deck.desk import Desk
 from deck.entries import Entry, Op
+from deck.replay import apply, replay
 
 START = 1_000_000_000
 

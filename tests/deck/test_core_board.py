@@ -9,18 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from deck.board import (
-    CLOSED_ROWS_SHOWN,
-    IN_FLIGHT,
-    OPEN,
-    REPORT_MOVES,
-    TASK_MOVES,
-    IllegalMove,
-    State,
-    apply,
-    replay,
-)
+from deck.board import CLOSED_ROWS_SHOWN, State
 from deck.entries import Decision, Entry, Op, ReportState, TaskState
+from deck.moves import IN_FLIGHT, OPEN, REPORT_MOVES, TASK_MOVES, IllegalMove
+from deck.replay import apply, replay
 
 started = Entry(Op.SESSION_STARTED, at=1, run="r1", state="fresh")
 

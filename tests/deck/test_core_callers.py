@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deck import processes
-from deck.board import Child, State, replay
+from deck.board import Child, State
 from deck.callers import Caller, Kind, Peer, identify, objection, peer_of
 from deck.entries import Entry, Op, TaskState
 from deck.protocol import Command, Verb
+from deck.replay import replay
 
 PANES = {100: "orchestrator", 200: "coder"}
 DECK = 50

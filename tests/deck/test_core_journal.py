@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from deck.board import IllegalMove
 from deck.entries import Entry, Op, TaskState
 from deck.gates import BriefUnreadable, digest
 from deck.journal import Journal, JournalFailed
+from deck.moves import IllegalMove
 from deck.texts import TextStore
 from shared.ledger import verify_path
 from shared.ledger.words import describe

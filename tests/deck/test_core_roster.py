@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deck import briefs
-from deck.board import replay
 from deck.config import Config, Restart, Role, SphragisConfig
 from deck.entries import Entry, Op, TaskState
 from deck.gateway import Gateway
 from deck.programs import beside, find_own
+from deck.replay import replay
 from deck.roster import (
     Credential,
     NotOnPath,

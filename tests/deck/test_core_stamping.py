@@ -13,13 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from deck.board import State, replay
+from deck.board import State
 from deck.config import SphragisConfig
 from deck.entries import Entry, Op, TaskState
 from deck.gateway import Gateway, StampKind
 from deck.journal import Journal
 from deck.notes import noted
 from deck.recorded import config_text, told_arguments
+from deck.replay import replay
 from deck.stamping import Stamping
 from deck.team_reader import parse_config
 

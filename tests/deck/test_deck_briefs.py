@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from deck import briefs
-from deck.board import State, replay
+from deck.board import State
 from deck.config import Role
 from deck.entries import Entry, GateKind, Op, TaskState
 from deck.memory import is_remembered
 from deck.recap import recap
+from deck.replay import replay
 
 LEAD = Role("lead", prompt_template="Lead.", owns_files=("PLAN.md",))
 CODER = Role("coder", prompt_template="Code.", owns_files=("src/a b.py", "api.md"))

@@ -6,11 +6,12 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from deck.board import State, apply
+from deck.board import State
 from deck.caretaking import Caretaker
 from deck.config import Config, Role
 from deck.entries import Entry, Op, TaskState
 from deck.journal import JournalFailed
+from deck.replay import apply
 
 
 class Events:

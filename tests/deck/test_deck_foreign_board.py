@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deck.board import replay
 from deck.entries import Entry, Op
 from deck.recall import entries_of
+from deck.replay import replay
 from deck.session_file import SESSION_FILE, VERSION, BadSessionFile, read_snapshot
 from shared.ledger.record import copy_fields
 

@@ -23,12 +23,13 @@ from hypothesis.stateful import (
 
 from deck.approvals import FRESH_SECONDS, Statement, sign
 from deck.approvers import public_text
-from deck.board import Gate, replay
+from deck.board import Gate
 from deck.callers import Caller, Kind
 from deck.config import Config, GatesConfig
 from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.protocol import Command, Verb
+from deck.replay import replay
 
 PEOPLE = ("alice", "bob", "carol")
 KEYS = {name: Ed25519PrivateKey.generate() for name in (*PEOPLE, "mallory")}

@@ -16,7 +16,7 @@ from fake_desk import FakeDesk, started, team
 
 from deck.approvals import Panel, Statement, is_signed, progress, sign
 from deck.approvers import BadApprover, check_name, public_key, public_text
-from deck.board import Approval, Gate, IllegalMove, apply
+from deck.board import Approval, Gate
 from deck.callers import Caller, Kind
 from deck.config import Config, GatesConfig
 from deck.durations import parse_duration
@@ -24,7 +24,9 @@ from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.gatekeeper import Changed, Durable, Gatekeeper, Rules
 from deck.gates import KIND_WORDS, BriefUnreadable, read_brief
 from deck.journal import JournalFailed
+from deck.moves import IllegalMove
 from deck.protocol import Command, Verb
+from deck.replay import apply
 
 A = "A" * 43
 OPERATOR = Caller(Kind.OPERATOR)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.board import Loop, State, Task, replay
+from deck.board import Loop, State, Task
 from deck.config import Role
 from deck.entries import Entry, LoopState, Op, TaskState
 from deck.judging import (
@@ -24,6 +24,7 @@ from deck.judging import (
     trouble,
     verdict_name,
 )
+from deck.replay import replay
 
 BOM = b"\xef\xbb\xbf"
 

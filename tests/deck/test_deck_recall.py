@@ -20,11 +20,12 @@ from deck_harness import DeckRig, agent_role
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deck.board import State, replay
+from deck.board import State
 from deck.config import Config, Role
 from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.handoffs import STABLE_SECONDS, Seen, Settling
 from deck.recall import entries_of, left_open, objection
+from deck.replay import replay
 from deck.screens import Screens, file_name
 from deck.session_file import BadSessionFile, read_snapshot, snapshot
 
@@ -204,7 +205,7 @@ def test_what_a_stopped_session_left_open_is_counted() -> None:
     assert left_open(replay([STARTED, stopped])) == ""
     board = full_board()
     assert left_open(board) == ""
-    from deck.board import apply
+    from deck.replay import apply
 
     said = left_open(apply(board, stopped))
     assert said == (

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from review_bench import Bench
 
-from deck.board import IN_FLIGHT
 from deck.callers import Caller, Kind
 from deck.config import Role
 from deck.entries import Decision, LoopState, Op, ReportState, TaskState
+from deck.moves import IN_FLIGHT
 from deck.protocol import Command, Verb
 
 TEAM = (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from review_bench import Bench
 
-from deck.board import LOOP_MOVES, TASK_MOVES
 from deck.config import Role
 from deck.entries import Entry, LoopState, Op, ReportState, TaskState
+from deck.moves import LOOP_MOVES, TASK_MOVES
 from deck.settling import Settling
 
 TEAM = (Role("lead", start=True), Role("coder", judge="critic"), Role("critic"))

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from deck_harness import DeckRig, FakeGateway, agent_role
 
-from deck.board import replay
 from deck.config import Role
 from deck.entries import Entry, Op, TaskState
 from deck.pane.answering import NoAnswer, key_bytes
 from deck.protocol import Verb
+from deck.replay import replay
 from deck.supervision import overdue
 
 #: Asks twice, each time with a line of its own; then works as the other agent does.

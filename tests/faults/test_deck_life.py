@@ -15,9 +15,10 @@ from typing import Any
 from deck_harness import DeckRig
 from deck_life import Life
 
-from deck.board import State, replay
+from deck.board import State
 from deck.entries import Entry, Op, ReportState, TaskState
 from deck.journal import entries_of
+from deck.replay import replay
 from deck.texts import TextStore
 from shared.ledger import verify_path
 from shared.paths import private_dir, state_dir
