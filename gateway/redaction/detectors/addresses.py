@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar, Final
 
-from gateway.redaction.detectors.base import Rule, Source, Triggers, set_of
+from gateway.redaction.detectors.base import Rule, Source, Triggers, part_of, set_of
+from gateway.redaction.detectors.eastern import eastern_addresses
 from gateway.redaction.detectors.labels import words
 from gateway.redaction.detectors.postal import CODE, UK_CODE, UP
 from gateway.redaction.policy import Policy
@@ -307,6 +308,27 @@ class AddressRule(Rule):
                 yield Span(first, last, "ADDRESS", 0.8, f"street-{sort.name.lower()}")
                 break
         yield from _by_place(source)
+        yield from eastern_addresses(text)
+        if source.may_hold_words(_CARD):
+            yield from _of_cards(text)
+
+
+#: The address of a card (RFC 6350 section 6.3.1): box, extended, street, place, region, code.
+_CARD: Final = part_of(("adr;", "adr:"))
+_CARD_LINE: Final = re.compile(
+    r"^(?:item\d{1,2}\.)?ADR(?:;[^:\r\n]{1,80})?:(?P<parts>[^;\r\n]{0,80}(?:;[^;\r\n]{0,80}){4,6})",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _of_cards(text: str) -> Iterator[Span]:
+    for card in _CARD_LINE.finditer(text):
+        parts = card["parts"].split(";")[:6]
+        written = ";".join(parts)
+        if _ANY_DIGIT.search(written) and any(part.strip() for part in parts[2:4]):
+            start = card.start("parts") + len(written) - len(written.lstrip("; "))
+            end = card.start("parts") + len(written.rstrip("; "))
+            yield Span(start, end, "ADDRESS", 0.85, "card")
 
 
 def _by_place(source: Source) -> Iterator[Span]:
@@ -711,6 +733,8 @@ def _first(text: str, start: int, end: int, done: int) -> Found:
     word = text[start:end].lower()
     if text[start].islower() and (word in _ARTICLES or text[max(0, start - 3) : start] == "et "):
         return None
+    if word in _ARTICLES and _GERMAN_DATE.match(text, end):
+        return None  # `Am Mo., 2. Feb. 2026`, `Zum 1. April 2026`
     if word[-1] == "." and text[end : end + 1] not in (" ", "\u00a0"):
         return None  # `os.O_RDONLY, 0`
     number = _NUMBER_BEFORE.search(text, max(done, start - 20), start)
@@ -751,6 +775,12 @@ _PHRASES_FIRST: Final = frozenset(
      "obere", "untere", "lange", "große", "place", "r.", "c.", "passage", "square"}
 )  # fmt: skip
 _ARTICLES: Final = frozenset({"am", "an der", "im", "in der", "zum", "zur", "auf der", "unter den"})
+#: What stands behind `Am` where it is a day.
+_GERMAN_DATE: Final = re.compile(
+    r"[ ](?:[^\W\d_]{2,10}\.?,?[ ])?(?:den[ ])?\d{1,2}\.[ ]?(?:\d|(?:Quartal|Halbj|"
+    r"Semester|Jahr|Jan|Jän|Feb|Mär|Mrz|Apr|Mai|Jun|Jul|Aug|"
+    r"Sep|Okt|Nov|Dez)[^\W\d_]{0,7}\.?(?:[ ](?:19|20)\d\d|[ ,]))"
+)
 _LOWER_REFUSED: Final = frozenset(
     {"via", "place", "passage", "square", "avenue", "boulevard", "r.", "c.", "str.", "plaza", "av",
      "alte", "alter", "altes", "obere", "untere", "lange", "große", "blvd", "strada", "cours"}

@@ -51,6 +51,7 @@ _DATE: Final = re.compile(
     rf"|(?:[^\W\d_]{{3,12}}, )?{_MONTH}[ \-.]{_DAY}(?:st|nd|rd|th)?[ ,.\-]{{1,2}}{_YEAR}"
     rf"|{_YEAR}[ \-.,]{{1,2}}{_MONTH}[ \-]{_DAY}\.?"
     rf"|{_YEAR}, ?{_NUMBER}, ?{_DAY}"
+    rf"|{_YEAR}[年년][ ]?{_NUMBER}[月월][ ]?{_DAY}[日일]"
     r")(?![\w]|[/\-]\d)",
     re.IGNORECASE,
 )
@@ -100,6 +101,7 @@ VALUES: Final = (
             "nascut la|născut la|născută la|дата на раждане|роден|родена|дата рождения|"
             "родился|родилась|datum rođenja|rođen|rođena|datum rodenja|datum rojstva|rojen|"
             "rojena|sünniaeg|sündinud|sünnikuupäev|dzimšanas datums|dzimis|dzimusi|"
+            "生年月日|誕生日|出生日期|出生年月日|생년월일|"
             "gimimo data|gimė|doğum tarihi|dogum tarihi|doğum t.|d. tarihi"
         ),
         _DATE,

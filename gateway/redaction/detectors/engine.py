@@ -31,6 +31,7 @@ from gateway.redaction.detectors.phone import PhoneRule
 from gateway.redaction.detectors.prefilter import SHORT, Prefilter
 from gateway.redaction.detectors.providers import ProviderKeyRule
 from gateway.redaction.detectors.secrets import SecretRule
+from gateway.redaction.detectors.segments import SegmentRule
 from gateway.redaction.detectors.ssn import SsnRule
 from gateway.redaction.detectors.terms import TermRule
 from gateway.redaction.detectors.values import holds_secret
@@ -42,7 +43,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "13"
+RULES_VERSION: Final = "14"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -61,6 +62,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     MacRule,
     WalletRule,
     AddressRule,
+    SegmentRule,
     PeopleRule,
     TermRule,
 )

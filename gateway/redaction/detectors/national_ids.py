@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import ClassVar, Final
 
+from stdnum.ar import cuit as ar_cuit
 from stdnum.at import tin as at_tin
 from stdnum.at import vnr as at_vnr
 from stdnum.au import tfn as au_tfn
@@ -24,6 +25,7 @@ from stdnum.br import cpf as br_cpf
 from stdnum.ca import sin as ca_sin
 from stdnum.ch import ssn as ch_ssn
 from stdnum.ch import uid as ch_uid
+from stdnum.cl import rut as cl_rut
 from stdnum.cn import ric as cn_ric
 from stdnum.cz import rc as cz_rc
 from stdnum.de import idnr as de_idnr
@@ -46,6 +48,7 @@ from stdnum.is_ import kennitala as is_kennitala
 from stdnum.it import codicefiscale as it_cf
 from stdnum.lt import asmens as lt_asmens
 from stdnum.lv import pvn as lv_pvn
+from stdnum.mx import curp as mx_curp
 from stdnum.nl import bsn as nl_bsn
 from stdnum.no import fodselsnummer as no_fnr
 from stdnum.no import orgnr as no_orgnr
@@ -153,6 +156,12 @@ def _is_cpr_alone(written: str) -> bool:
 
 #: Letters that end a number in source code (`86400000L`, `1.0F`) or belong to hexadecimal.
 _CODE_LETTERS: Final = frozenset("ABCDEFLU")
+
+
+def _is_rrn(written: str) -> bool:
+    """Since October 2020 South Korea gives numbers without a check digit: the date decides."""
+    bare = written.replace("-", "")
+    return 1 <= int(bare[2:4]) <= 12 and 1 <= int(bare[4:6]) <= 31
 
 
 def _is_dni_alone(written: str) -> bool:
@@ -571,6 +580,36 @@ VALUES: Final = (
         r"CHE[ \-]?\d{3}[. ]?\d{3}[. ]?\d{3}(?![ ]?(?:MWST|TVA|IVA|VAT))",
         checked(ch_uid),
         score=0.92,
+    ),
+    _value(
+        "TAXID",
+        "cuit",
+        "cuit|cuil|clave única de identificación",
+        r"(?:20|2[3-7]|3[034])-?\d{8}-?\d",
+        checked(ar_cuit),
+    ),
+    _value(
+        "NATIONAL_ID",
+        "rut",
+        "rol único tributario|rol único nacional",
+        r"\d{1,2}\.\d{3}\.\d{3}-[\dKk]|\d{7,8}-[\dKk]",
+        checked(cl_rut),
+        loud="rut|run",
+    ),
+    _value(
+        "NATIONAL_ID",
+        "curp",
+        "curp|clave única de registro",
+        r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[A-Z0-9]\d",
+        checked(mx_curp),
+    ),
+    _value(
+        "NATIONAL_ID",
+        "rrn",
+        "rrn|resident registration number|resident registration|주민등록번호|"
+        "주민번호|외국인등록번호",
+        r"\d{6}-?[1-8]\d{6}",
+        _is_rrn,
     ),
     _value("NATIONAL_ID", "cpf", "cpf", rf"{_digits(3, 3, 3, 2)}|\d{{11}}", checked(br_cpf)),
     _value("TAXID", "cnpj", "cnpj", rf"{_digits(2, 3, 3, 4, 2)}", checked(br_cnpj)),

@@ -29,6 +29,9 @@ from gateway.redaction.detectors.base import (
     part_of,
     set_of,
 )
+from gateway.redaction.detectors.eastern import EASTERN_FIELDS, eastern_names
+from gateway.redaction.detectors.gatherings import TRIGGERS as GATHERINGS
+from gateway.redaction.detectors.gatherings import gathered
 from gateway.redaction.detectors.labels import Label, Labels, Reach, Value, columns
 from gateway.redaction.lexicon import COMMON, GIVEN, TRADE
 from gateway.redaction.policy import Policy
@@ -72,7 +75,8 @@ _FIELDS: Final = Labels(
             "förnamn, efternamn, fornavn, etternavn, efternavn, etunimi, sukunimi, jméno, "
             "příjmení, jméno a příjmení, meno a priezvisko, priezvisko, vezetéknév, keresztnév, "
             "teljes név, prenume, nume complet, nume de familie, ονοματεπώνυμο, επώνυμο, "
-            "μικρό όνομα, фамилия, ime i prezime, prezime, ime in priimek, priimek, eesnimi, "
+            "μικρό όνομα, фамилия, фио, име и фамилия, ime i prezime, prezime, "
+            "ime in priimek, priimek, eesnimi, "
             "perekonnanimi, uzvārds, pavardė",
         ),
         _field(
@@ -88,6 +92,10 @@ _FIELDS: Final = Labels(
             "zahlungspflichtiger, auftraggeber, rechnungsempfänger, empfänger, absender, "
             "destinataire, expéditeur, destinatario, mittente, odbiorca, nadawca, "
             "geadresseerde, mottagare, modtager, "
+            "mitarbeiter, mitarbeiterin, sachbearbeiter, sachbearbeiterin, salarié, collaborateur, "
+            "trabajador, werknemer, besteller, käufer, verkäufer, mieter, mieterin, vermieter, "
+            "acheteur, vendeur, locataire, comprador, vendedor, acquirente, venditore, koper, "
+            "huurder, kupujący, sprzedawca, najemca, buyer, seller, landlord, "
             "medewerker, pracownik, zaměstnanec, anställd, medarbejder",
         ),
         _field(
@@ -154,12 +162,14 @@ _BEFORE_LOCAL: Final = re.compile(r"(?s:.*)(?:[\s<>()@,;|\"\\]|(?<!\w)'|'(?!\w))
 _DOMAIN: Final = re.compile(r"@[\w.\-]{1,255}")
 _REPLACED: Final = re.compile(rf"[<(]{HIDDEN}{{1,64}}[>)]")
 #: Between a name and its address: `Name <address>`, `Name (mailto:address)`.
-_OPENING: Final = re.compile(r"[ \t]\\?[<(](?:mailto:)?\Z")
+_OPENING: Final = re.compile(r"[ \t]\\?(?:[<(]|\(<)(?:mailto:)?\Z")
 #: `Name,address`: a row without a head.
 _CELL_BEFORE: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?\Z")
 #: What stands before a display name.
 _BEFORE_NAME: Final = re.compile(
-    r"[,;:>|(\[\t\n\"“”*=#•]|(?<=\s)(?:by|and|from|to|cc|with|schrieb|wrote|--?)\s", re.IGNORECASE
+    r"[,;>|(\[\t\n\"“”*=#•]|:(?:\d\d[ ](?:[ap]\.?m\.?,?[ ])?)?|(?<=\s)"
+    r"(?:by|and|from|to|cc|with|schrieb|wrote|--?)\s",
+    re.IGNORECASE,
 )
 _CREDIT: Final = re.compile(
     r"^[ \t]*(?:#|//|;;|\*|__author__|dnl |%)[^\n]*\Z|\b(?:by|from|to|and|thanks|author)[ \t]+\Z",
@@ -244,7 +254,9 @@ _PARTIES: Final = (
     "customer", "client", "patient", "declined for", "registered to", "belongs to", "issued to",
     "billed to", "shipped to", "account holder", "cardholder", "on behalf of", "policyholder",
     "kunde", "kundin", "patientin", "le client", "la cliente", "el cliente", "la clienta",
-    "il cliente", "de klant", "o cliente",
+    "il cliente", "de klant", "o cliente", "pacjent", "pacjentka", "klientka", "il paziente",
+    "la paziente", "el paciente", "la paciente", "o paciente", "a paciente", "le patient",
+    "la patiente", "de patiënt", "potilas",
 )  # fmt: skip
 #: Lines that end a letter; the name stands on the next line, or behind a comma.
 _CLOSINGS: Final = (
@@ -336,7 +348,17 @@ class PeopleRule(Rule):
     def triggers(self) -> Triggers:
         """See `Rule.triggers`."""
         return Triggers(
-            literals=("@", HIDDEN, *_TRAILER_HEADS, *_FIELDS.names, *_CUE_NAMES, *_DIRECTORY)
+            literals=(
+                "@",
+                HIDDEN,
+                *_TRAILER_HEADS,
+                *_FIELDS.names,
+                *_CUE_NAMES,
+                *_DIRECTORY,
+                *GATHERINGS,
+                *_FHIR,
+                *EASTERN_FIELDS,
+            )
         )
 
     def spans(self, source: Source) -> Iterator[Span]:
@@ -348,6 +370,9 @@ class PeopleRule(Rule):
         yield from _fields(source)
         yield from _cued(source)
         yield from _directory(source)
+        yield from _of_resource(source)
+        yield from gathered(source, _person, _known, _unusual)
+        yield from eastern_names(text)
 
     def value_spans(self, key: str, value: str, *, beside: str = "") -> Iterator[Span]:
         """The whole `value` when `key` is the name of a person's field."""
@@ -624,14 +649,23 @@ def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None
     return (parts[0][0], parts[-1][1]) if _END_OF_VALUE.match(text, parts[-1][1]) else None
 
 
+#: Heads of columns in tables of things: a `name` there is a person's only with a first name.
+_GOODS: Final = part_of(
+    ("sku", "price", "qty", "quantity", "in_stock", "unit_cost", "barcode", "product_id", "weight",
+     "preis", "menge", "artikel", "prix", "quantité", "precio", "cantidad", "prezzo", "cena")
+)  # fmt: skip
+
+
 def _columns(source: Source, labels: list[Label]) -> Iterator[Span]:
     text = source.text
+    goods = source.may_hold_words(_GOODS) and _PERSONAL.search(text) is None
+    beside = "" if goods else "email"
     for value, start, end in columns(source, labels):
         cell = text[start:end]
         if (
             (cell[:1].isupper() or (" " in cell and cell.islower()))
             and 2 <= len(cell) <= _LONGEST
-            and _is_name(cell, _PLACES[value.rule], beside="email")
+            and _is_name(cell, _PLACES[value.rule], beside=beside)
         ):
             yield Span(start, end, "NAME", 0.75, "column")
 
@@ -678,6 +712,11 @@ def _beside_once(text: str, start: int, end: int, known: _Beside) -> Iterator[Sp
 
 def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:
     """`start` and `end`: of the address."""
+    if text.startswith("[mailto:", start) and text[start - 1 : start] == " ":
+        span = _before(text, start - 1)
+        if span is not None:
+            yield Span(*span, "NAME", 0.85, "mailed")
+        return
     opening = _OPENING.search(text, max(0, start - 10), start)
     if opening is not None:
         span = _before(text, opening.start())
@@ -735,6 +774,10 @@ def _before(text: str, end: int) -> tuple[int, int] | None:
     name = text[start:stop]
     if _is_name(name, Place.ROLE, beside=""):
         return start, stop
+    if _TRAILED.search(text, floor, start):  # `Reviewed-by: Can Aydin <…>`
+        parts = _person(text, start, stop)
+        if len(parts) > 1 and parts[-1][1] == stop:
+            return start, stop
     if (name.islower() or name.isupper()) and _MAILED.search(text, floor, start):
         titled = _FIRST_LETTERS.sub(lambda first: first.group().upper(), name.lower())
         parts = _person(titled, 0, len(titled)) if len(titled) == len(name) else []
@@ -769,11 +812,45 @@ def _trailers(source: Source) -> Iterator[Span]:
 
 
 #: Names of a person in a card (RFC 6350), a calendar (RFC 5545) and a directory (RFC 4519).
-_DIRECTORY: Final = ("fn:", "fn;", "cn=", "\nn:", "\nn;", "displayname=", "sn=", "givenname=")
+_DIRECTORY: Final = (
+    "fn:", "fn;", "cn=", "\nn:", "\nn;", "displayname=", "sn=", "givenname=", "\ncn: ", "\nsn: ",
+)  # fmt: skip
 _DIRECTORIES: Final = part_of(_DIRECTORY)
 _DIRECTORY_VALUE: Final = re.compile(
     r"(?:;[^:\n]{1,60}:)?[\"']?(?P<name>[^\W\d_](?:[^\W\d_]|[ .'’;\-]){1,79})(?=[\"',:;+/\r\n]|\Z)"
 )
+
+
+#: A person in a FHIR resource (R4, HumanName): the family name, and the given ones as a list.
+_FHIR: Final = ('"family"', '"given"', '"resourcetype"')
+_FHIR_PART: Final = part_of(('"family"', '"text"'))
+_FHIR_OTHER: Final = part_of(('"given"', '"resourcetype"'))
+_FAMILY: Final = re.compile(r'"family"\s{0,4}:\s{0,4}"(?P<name>[^"\\\n]{2,60})"')
+_GIVEN: Final = re.compile(
+    r'"given"\s{0,20}:\s{0,20}\[(?P<names>\s{0,40}"[^"\\\n]{1,60}"(?:\s{0,40},\s{0,40}"[^"\\\n]{1,60}"){0,5})'
+)
+_NAME_TEXT: Final = re.compile(
+    r'"name"\s{0,4}:\s{0,4}\[\s{0,40}\{[^{}\[\]]{0,160}?"text"\s{0,4}:\s{0,4}"(?P<name>[^"\\\n]{2,80})"'
+)
+_QUOTED: Final = re.compile(r'"([^"]{2,60})"')
+
+
+def _of_resource(source: Source) -> Iterator[Span]:
+    if not (source.may_hold_words(_FHIR_PART) and source.may_hold_words(_FHIR_OTHER)):
+        return
+    text = source.text
+    if _GIVEN.search(text) is None and '"resourcetype"' not in source.folded:
+        return  # a font
+    for family in _FAMILY.finditer(text):
+        if family["name"][0].isupper():
+            yield Span(*family.span("name"), "NAME", 0.85, "resource")
+    for written in _NAME_TEXT.finditer(text):
+        if len(_person(written["name"], 0, len(written["name"]))) > 1:
+            yield Span(*written.span("name"), "NAME", 0.85, "resource")
+    for given in _GIVEN.finditer(text):
+        for name in _QUOTED.finditer(text, *given.span("names")):
+            if name.group(1)[0].isupper():
+                yield Span(*name.span(1), "NAME", 0.85, "resource")
 
 
 def _directory(source: Source) -> Iterator[Span]:
@@ -790,7 +867,7 @@ def _directory(source: Source) -> Iterator[Span]:
         start, last = match.span("name")
         name = text[start:last].rstrip(" ;")
         words = name.replace(";", " ")
-        single = sign in ("sn=", "givenname=")
+        single = sign in ("sn=", "givenname=", "\nsn: ")
         parts = _person(words, 0, len(words))
         if (
             parts

@@ -26,7 +26,8 @@ _BEGIN: Final = re.compile(r"[+(\d](?<!\w[+(\d])(?=[+(\d \u00a0.\-/)]{6})", re.A
 #: One number as written: groups of digits with at most two separators between them.
 _RUN: Final = re.compile(
     r"(?<!\w)(?P<plus>\+|00(?=[1-9]))?(?P<rest>\(?\d{1,15}\)?"
-    r"(?:[ \u00a0.\-/]{1,2}\(?\d{1,12}\)?|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
+    r"(?:(?:[ \u00a0.\-/]{1,2}|[ ]/[ ])\(?\d{1,12}\)?"
+    r"|\(\d{1,5}\)[ \u00a0.\-/]?\d{1,12}|(?<=\))\d{1,12}){0,7})"
     r"(?P<ext>[ ,;]{0,2}(?:x|ext(?:ension)?[.:=]? ?|#|Dw\.? ?|poste ?)\d{1,6}(?![.\-/]?\d))?",
     re.ASCII,
 )
@@ -41,6 +42,7 @@ _NANP: Final = re.compile(
 _TRUNK: Final = re.compile(
     r"\(0\d{1,5}\)[ ]?\d{2,8}(?:[ \-]\d{2,8}){0,3}"
     r"|0[1-9](?:[ .\-]\d\d){4}"
+    r"|0[1-9]\d{1,4}[ ]/[ ]\d{2,8}(?:[ \-]\d{2,6}){0,3}"
     r"|0\d{2,5}[ \-/]\d{3,8}(?:[ \-]\d{2,6}){0,3}"
     r"|0[1-9]\d{0,4}(?:[ \-/\u00a0]\d{2,4}){2,4}|0[1-9][ \-/]\d{6,9}"
 )
@@ -62,7 +64,7 @@ _WORDS: Final = re.compile(
             r"\b(?:office(?: line)?|home|work|direct|private?)\b\W{0,3}\Z|\bvoicemail|\bfono",
             r"\bn[uú]m[eé]ro\b|rufnummer|\btelnr|msisdn|\bpager|\bnummer:|\bgsm\b|\btlf\b|\btfn\b",
             r"\b(?:my|your|his|her|their|our|cell|contact|direct) number is\b|\bpuh\b|puhelin|τηλ",
-            r"\bsími|\bfarsím|tālr|\bcep\b|電話|\bnatel\b|\bmob\b[.:]|\bkom\.",
+            r"\bsími|\bfarsím|tālr|\bcep\b|電話|电话|手机|手機|携帯|전화|휴대폰|\bnatel\b|\bmob\b[.:]|\bkom\.",
             r"κινητ|\bappele|\bjoindre|\bll[aá]m|\bzadzwo|\bdzwo|\bchiam|\bbel(?:t|len)? |\bruf",
             r"\banruf|\berreich|\bkom[oó]rk|\bszám|\bčísl|\bтел|\bмоб|\bph[ .:#]",
         )

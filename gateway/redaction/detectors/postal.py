@@ -33,9 +33,16 @@ def is_address(written: str) -> bool:
         and _HOUSE.search(written) is not None
         and _CODE_SIGNS.search(written) is None
         and len(written.split()) >= 2
+        and _ROOM.fullmatch(written) is None
     )
 
 
+#: A place in a calendar, in a house that everybody knows.
+_ROOM: Final = re.compile(
+    r"(?:(?:meeting|conference|class|board|hot)[ ]?)?(?:room|raum|salle|sala|saal|zimmer|sal|zaal|"
+    r"hall|desk|floor|level|gate|rack|lab)[ ][A-Z]?\d{1,4}[A-Za-z]?",
+    re.IGNORECASE,
+)
 _WORD: Final = re.compile(r"[^\W\d_]{3}")
 _HOUSE: Final = re.compile(r"(?<![\w.:])\d{1,6}[A-Za-z]?(?![\w:]|\.\d)")
 _CODE_SIGNS: Final = re.compile(
