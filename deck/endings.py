@@ -19,8 +19,9 @@ from deck.config import Restart
 from deck.desk import Desk
 from deck.entries import Entry, Op, ReportState, TaskState
 from deck.moves import IN_FLIGHT
+from deck.pane.errors import PaneError
 from deck.pane.pane import Pane
-from deck.pane.process import ExitStatus, PaneError
+from deck.pane.process import ExitStatus
 from deck.roster import NotOnPath
 from deck.supervision import Exit, may_restart
 from deck.transcripts import Transcript

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deck import briefs
 from deck.agents import Adapter, Seating
-from deck.pane.process import PaneStartError
+from deck.pane.errors import PaneStartError
 from shared.paths import UnsafeDirectory, private_dir, state_dir
 
 

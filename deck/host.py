@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 from deck.budgets import uncountable
 from deck.config import ConfigError
 from deck.journal import JournalFailed
-from deck.pane.process import PaneError
+from deck.pane.errors import PaneError
 from deck.plain_files import open_to_add
 from deck.roster import NotOnPath, find_program, unenforced
 from deck.routing import NotRouted

@@ -23,7 +23,7 @@ from deck.gatekeeper import Gatekeeper, Rules
 from deck.gitrepo import HOOK_SECONDS, GitError, Hooks
 from deck.landing import Landings
 from deck.merges import target
-from deck.pane.process import PaneError
+from deck.pane.errors import PaneError
 from deck.protocol import one_line
 from deck.roster import filtered
 from deck.sessions import SessionError

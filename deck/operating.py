@@ -19,8 +19,8 @@ from deck.entries import Entry, Op, TaskState
 from deck.metering import Metering
 from deck.moves import IN_FLIGHT
 from deck.pane.answering import NoAnswer, answer, check
+from deck.pane.errors import PaneError
 from deck.pane.pane import Pane
-from deck.pane.process import PaneError
 from deck.protocol import Command, error, ok
 from deck.seats import Seat
 from deck.stamping import Stamping

@@ -1,28 +1,29 @@
 """Facts about processes the session needs: ancestry, the seat's mark, and what a crash left behind.
 
 Invariant: a process is named by pid and start time together, so a reused pid is never mistaken
-for ours and never signalled. Builds on the process table of `deck.pane.process`; where there is
-no `/proc` the facts are simply absent. Called by `deck.callers` (who speaks), `deck.gateway`, and
-the session when it starts after a crash.
+for ours and never signalled. Builds on the table of `deck.pane.process_table`; where there is no
+`/proc` the facts are simply absent. Called by `deck.callers` (who speaks), `deck.gateway`, and the
+session: when it starts after a crash, and for what its agents left to it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from deck.board import Child
-from deck.pane.process import process_table, read_process
+from deck.pane.process_table import process_table, read_process, read_variable
 
 #: In the environment of every process of a role: `<session>:<role>`. Unlike the pane's own mark
 #: it stays the same over restarts, so a new deck recognizes what a dead one left.
 SEAT_MARK: Final = "CHORAGOS_SEAT"
 MAX_ANCESTORS: Final = 256
-_DEAD: Final = ("Z", "X")
+_PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 def child(pid: int) -> Child:
@@ -34,7 +35,7 @@ def child(pid: int) -> Child:
 def is_alive(one: Child) -> bool:
     """Tell whether that very process still runs (a zombie does not)."""
     found = read_process(one.pid)
-    return found is not None and found.started == one.born and found.state not in _DEAD
+    return found is not None and found.started == one.born and not found.is_dead
 
 
 def ancestors(pid: int) -> list[int]:
@@ -56,15 +57,7 @@ def can_trace() -> bool:
 
 def seat_mark(pid: int) -> str:
     """Return the seat mark in a process's initial environment, "" when absent or unreadable."""
-    prefix = f"{SEAT_MARK}=".encode()
-    try:
-        environ = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return ""
-    for item in environ.split(b"\0"):
-        if item.startswith(prefix):
-            return item[len(prefix) :].decode("utf-8", "replace")
-    return ""
+    return read_variable(pid, SEAT_MARK)
 
 
 def signal_group(one: Child, number: signal.Signals) -> None:
@@ -75,6 +68,16 @@ def signal_group(one: Child, number: signal.Signals) -> None:
         os.killpg(one.pid, number)
     except (ProcessLookupError, PermissionError):
         _signal(one.pid, number)
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of what its descendants leave behind (Linux child subreaper).
+
+    A daemon that forks twice then still descends from the deck. Returns whether the kernel agreed.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def reap_inherited(known: Iterable[int]) -> None:
@@ -119,7 +122,7 @@ def _leftovers(session: str, heads: set[int], spared: set[int]) -> list[Child]:
         Child(ref.pid, ref.started)
         for ref in process_table().values()
         if ref.pid not in spared
-        and ref.state not in _DEAD
+        and not ref.is_dead
         and (
             ref.pid in heads
             or ref.session in heads

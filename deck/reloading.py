@@ -24,7 +24,7 @@ from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.gate_rules import differences
 from deck.gatekeeper import Durable, Gatekeeper
 from deck.merging import Merging
-from deck.pane.process import PaneError
+from deck.pane.errors import PaneError
 from deck.protocol import Command, Verb, error, ok, one_line
 from deck.recorded import config_text
 from deck.roster import NotOnPath, find_program

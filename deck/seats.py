@@ -25,9 +25,9 @@ from deck.endings import IN_ITS_HANDS, START_ERRORS, Endings
 from deck.entries import Entry, Op, TaskState
 from deck.homes import equip
 from deck.moves import IN_FLIGHT
+from deck.pane.errors import PaneError
 from deck.pane.hooks import HookFile
 from deck.pane.pane import Pane, PaneSpec
-from deck.pane.process import PaneError
 from deck.pane.status import Status
 from deck.pane.terminal.engine import EngineKind
 from deck.processes import child

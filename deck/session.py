@@ -25,7 +25,6 @@ from deck.entries import Entry, Op
 from deck.journal import JournalFailed
 from deck.neighbors import record_neighbors
 from deck.notes import noted
-from deck.pane.process import adopt_orphans
 from deck.parts import Parts
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
 from deck.recall import Ask
@@ -113,7 +112,7 @@ class Session:
         for role in self._config.roles:
             find_program(role, options.environ)
         self._lock = claim(options.paths)
-        adopt_orphans()
+        processes.adopt_orphans()
         desk = await asyncio.to_thread(Desk.open, self._config, options.paths, options.environ)
         self._parts = parts = Parts.of(desk, self._end_for, self._read_config)
         self._starting = starting = Starting(

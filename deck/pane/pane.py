@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from deck.pane.errors import PaneError, PaneStartError
 from deck.pane.hooks import HookFile
-from deck.pane.process import ExitStatus, PaneError, PaneProcess, PaneStartError, StopProof
+from deck.pane.process import ExitStatus, PaneProcess
 from deck.pane.status import (
     DEFAULT_CHROME,
     NO_MARKS,
@@ -35,6 +36,7 @@ from deck.pane.status import (
     title_shows_work,
 )
 from deck.pane.terminal.engine import EngineKind, make_engine
+from deck.pane.tree import StopProof
 from deck.pane.typing import (
     CLEARING,
     Done,

@@ -21,7 +21,7 @@ from typing import Final
 from deck.callers import Peer
 from deck.config import Config, Role
 from deck.gateway import Gateway
-from deck.pane.process import PaneStartError
+from deck.pane.errors import PaneStartError
 from deck.protocol import Command
 from deck.server import ControlServer
 from deck.sessions import SessionPaths

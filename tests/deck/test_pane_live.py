@@ -22,7 +22,7 @@ from deck.pane import (
     PaneState,
     Step,
 )
-from deck.pane.process import process_table
+from deck.pane.process_table import process_table
 
 ENV = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
 BRIEF = "Read .choragos/coder-brief.md for your role, then wait without doing anything else."
