@@ -23,7 +23,7 @@ from deck.config import Config
 from deck.desk import Desk, deck_pid
 from deck.entries import Entry, Op
 from deck.journal import JournalFailed
-from deck.neighbors import record_neighbors
+from deck.neighbors import Neighbors
 from deck.notes import noted
 from deck.parts import Parts
 from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
@@ -88,6 +88,7 @@ class Session:
         self._wall: Wall | None = None
         self._starting: Starting | None = None
         self._caretaker: Caretaker | None = None
+        self._neighbors: Neighbors | None = None
         #: Who asked for the end; empty for a signal or a failure.
         self._stopped_by = ""
 
@@ -138,12 +139,13 @@ class Session:
         await parts.budgets.resume()
         parts.session_file.start()
         self.phase = "running"
+        self._neighbors = Neighbors(desk)
         for work in (
             parts.screens.keep_for_ever(),
             caretaker.tick_for_ever(),
             caretaker.count_for_ever(),
             caretaker.transcribe_for_ever(),
-            record_neighbors(desk),
+            self._neighbors.record(),
         ):
             desk.job(work)
         desk.events.write("INFO", "server ready", socket=str(options.paths.socket))
@@ -190,6 +192,8 @@ class Session:
                 self._options.paths.sidecar.unlink(missing_ok=True)
             if self._parts is not None:
                 await asyncio.to_thread(self._parts.desk.close)
+            if self._neighbors is not None:
+                await self._neighbors.send_last_head()
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
@@ -214,6 +218,8 @@ class Session:
                 ends.push_async_callback(parts.metering.take)
             await desk.cancel_jobs()
         await asyncio.to_thread(processes.reap_inherited, ())
+        if self._neighbors is not None:
+            await self._neighbors.look_once_more()
         if self._starting is not None and self._starting.on_record:
             desk.note(
                 Entry(Op.SESSION_STOPPED, desk.now(), run=desk.state.run, sender=self._stopped_by)

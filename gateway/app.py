@@ -51,7 +51,12 @@ from gateway.usage import UsageMeter
 from gateway.vault_changes import PROGRAM, run_settling
 from gateway.wire.errors import ErrorKind, Family, error_body
 from shared import __version__
-from shared.anchors.schedule import AnchorStatus, run_anchors
+from shared.anchors.schedule import (
+    AnchorStatus,
+    look_once_more,
+    run_anchors,
+    send_last_heads,
+)
 from shared.evidence.errors import EvidenceError
 from shared.evidence.stores import Stores
 from shared.keyfile import KeyFileError, read_or_make_key
@@ -337,6 +342,8 @@ async def _open(
         reserve_bytes=settings.audit_reserve_mib << 20,
         low_water_bytes=settings.disk_low_water_mib << 20,
     )
+    # Behind the close: the last head is the one over the `stop` record.
+    stack.push_async_callback(send_last_heads, gateway.anchors, say)
     stack.callback(ledger.close)
     ledger.on_leaves(TileWriter(settings.ledger_dir).add)
     pidfile.write(settings.pid_file, address)
@@ -421,6 +428,7 @@ async def _anchor(gateway: Gateway) -> None:
 
 
 async def _record_stop(gateway: Gateway, audit: Audit) -> None:
+    await look_once_more(gateway.anchors, say)
     with contextlib.suppress(AuditUnavailable):
         await audit.stopped("signal" if gateway.stopping.is_set() else "start failed")
 

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from shared.anchors.errors import AnchorError
 from shared.anchors.files import Head
+from shared.anchors.programs import TIMEOUT as PROGRAM_TIMEOUT
 from shared.anchors.programs import run_program
 from shared.ledger.storage import Disk, reason
 
@@ -37,8 +38,9 @@ class Copy(Protocol):
     def name(self) -> str:
         """What the status calls it."""
 
-    def send(self, head: Head) -> None:
-        """Copy a head there. Raises AnchorError with the reason."""
+    def send(self, head: Head, seconds: float = ...) -> None:
+        """Copy a head there, in at most `seconds` where others are waited for. Raises AnchorError
+        with the reason."""
 
 
 def line_of(head: Head, when: int) -> str:
@@ -59,9 +61,9 @@ class CommandCopy:
         """The program's name; its arguments may be secret."""
         return f"command {Path(self.command[0]).name}"
 
-    def send(self, head: Head) -> None:
+    def send(self, head: Head, seconds: float = PROGRAM_TIMEOUT) -> None:
         """Run the program. Raises AnchorError."""
-        run_program(self.command, head.note.encode())
+        run_program(self.command, head.note.encode(), timeout=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,9 @@ class FileCopy:
         """The path."""
         return f"file {self.path}"
 
-    def send(self, head: Head) -> None:
+    def send(self, head: Head, seconds: float = 0.0) -> None:
         """Append the line and make it durable. Raises AnchorError."""
+        del seconds
         data = f"{line_of(head, int(time.time()))}\n".encode()
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -102,8 +105,9 @@ class NoteCopy:
         """The path."""
         return f"file {self.path}"
 
-    def send(self, head: Head) -> None:
+    def send(self, head: Head, seconds: float = 0.0) -> None:
         """Replace the file. Raises AnchorError."""
+        del seconds
         try:
             Disk().replace(self.path, head.note.encode(), mode=0o640)
         except OSError as error:
@@ -129,11 +133,11 @@ class SyslogCopy:
         """The address."""
         return f"syslog {self.address}"
 
-    def send(self, head: Head) -> None:
+    def send(self, head: Head, seconds: float = TIMEOUT) -> None:
         """Send one message. Raises AnchorError."""
         message = syslog_message(head, self.app, time.time())
         try:
-            _send(self.address, message)
+            _send(self.address, message, seconds)
         except (OSError, ValueError) as error:
             raise AnchorError(
                 f"The head cannot be sent to {self.name} ({reason(error)})."
@@ -159,11 +163,11 @@ def syslog_message(head: Head, app: str, now: float) -> bytes:
     return f"{header} {line_of(head, int(now))}".encode()
 
 
-def _send(address: str, message: bytes) -> None:
+def _send(address: str, message: bytes, seconds: float) -> None:
     if address.startswith(UNIX):
         family, place = socket.AF_UNIX, address.removeprefix(UNIX)
         with socket.socket(family, socket.SOCK_DGRAM) as channel:
-            channel.settimeout(TIMEOUT)
+            channel.settimeout(seconds)
             channel.connect(place)
             channel.send(message)
         return
@@ -172,5 +176,5 @@ def _send(address: str, message: bytes) -> None:
         host.strip("[]"), int(port), type=socket.SOCK_DGRAM
     )[0]
     with socket.socket(family, kind, protocol) as channel:
-        channel.settimeout(TIMEOUT)
+        channel.settimeout(seconds)
         channel.sendto(message, target)

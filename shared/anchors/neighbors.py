@@ -52,12 +52,14 @@ def neighbors_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What an open ledger says of itself. `pid` is 0 once it was closed."""
+    """What a ledger says of itself. `pid` is 0 once it was closed; `note` is the head that it had
+    when it was last closed, empty before."""
 
     origin: str
     directory: str
     vkey: str
     pid: int
+    note: str = ""
 
 
 def announce(place: Path, ledger: Announcement) -> None:
@@ -71,7 +73,11 @@ def announced(place: Path) -> Iterator[Announcement]:
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             value = json.loads(path.read_bytes())
             entry = Announcement(
-                str(value["origin"]), str(value["directory"]), str(value["vkey"]), int(value["pid"])
+                str(value["origin"]),
+                str(value["directory"]),
+                str(value["vkey"]),
+                int(value["pid"]),
+                str(value.get("note", "")),
             )
             if path.name == f"{_name(entry.origin)}{_ENTRY}" and entry.directory.startswith("/"):
                 yield entry
@@ -134,6 +140,8 @@ class Observer:
         self._record_seconds = record_seconds
         self._idle_seconds = idle_seconds
         self._recorded_at: dict[str, float] = {}
+        #: Heads at a close that were found gone and recorded so, in this run.
+        self._contradicted: set[str] = set()
         self._seen_path = place / f"{_name(origin)}{_SEEN}"
         self._pins = self._read_seen()
         if self._pins is None:
@@ -144,13 +152,15 @@ class Observer:
         """What is known of each neighbor, by origin."""
         return self._pins or {}
 
-    def look(self) -> list[Sighting]:
-        """Return what is to be recorded now. `settle` each once it is recorded."""
+    def look(self, *, last: bool = False) -> list[Sighting]:
+        """Return what is to be recorded now: at the `last` look all that moved. `settle` each once
+        it is recorded."""
         found = []
         for entry in announced(self._place):
             if entry.origin == self._origin:
                 continue
-            sighting = self._look_at(entry)
+            # Nobody looks again before this one, or that one, moves on.
+            sighting = self._look_at(entry, at_once=last or entry.pid == 0)
             if sighting is not None:
                 found.append(sighting)
         return found
@@ -170,7 +180,7 @@ class Observer:
                 self._seen_path, {key: asdict(pinned) for key, pinned in self._pins.items()}
             )
 
-    def _look_at(self, entry: Announcement) -> Sighting | None:
+    def _look_at(self, entry: Announcement, *, at_once: bool) -> Sighting | None:
         pinned = self.pins.get(entry.origin)
         directory = Path(entry.directory)
         if not (directory / LOG_JSON).exists():
@@ -183,22 +193,48 @@ class Observer:
         if head.checkpoint.origin != entry.origin:
             return None
         seen = _seen(head, vkey)
+        if lost := self._lost_since_closed(entry, head, vkey, pinned):
+            return _alarm(seen, lost, "rolled_back", "has not the records that it was closed with")
         if pinned is None:
             return Sighting(seen)
         if alarm:
             return _alarm(seen, pinned, "key_changed", "is signed by a key that no record names")
         if (head.size, head.checkpoint.root.hex()) == (pinned.size, pinned.root):
             return None
-        return self._compare(directory, head, seen, pinned)
+        return self._compare(directory, head, seen, pinned, at_once=at_once)
+
+    def _lost_since_closed(
+        self, entry: Announcement, head: Head, vkey: str, pinned: Pinned | None
+    ) -> Pinned | None:
+        """Return the head that a neighbor was closed with, if it is newer than what is recorded
+        and the neighbor has fewer records, or others, by now. Told once in a run."""
+        if not entry.note or entry.note in self._contradicted:
+            return None
+        try:
+            closed = head_of(entry.note, [parse_vkey(vkey)])
+        except NoteRefused:
+            return None
+        same = closed.checkpoint.root == head.checkpoint.root
+        held = pinned is not None and closed.size <= pinned.size
+        if held or head.size > closed.size or (head.size == closed.size and same):
+            return None
+        self._contradicted.add(entry.note)
+        return Pinned(vkey, closed.size, closed.checkpoint.root.hex(), closed.note)
 
     def _compare(
-        self, directory: Path, head: Head, seen: dict[str, object], pinned: Pinned
+        self,
+        directory: Path,
+        head: Head,
+        seen: dict[str, object],
+        pinned: Pinned,
+        *,
+        at_once: bool,
     ) -> Sighting | None:
         if head.size < pinned.size:
             return _alarm(seen, pinned, "rolled_back", "has fewer records than it had")
         if head.size == pinned.size:
             return _alarm(seen, pinned, "fork", "has another history than it had")
-        if not self._is_worth_a_record(directory, head, pinned):
+        if not self._is_worth_a_record(directory, head, pinned, at_once=at_once):
             return None
         try:
             with Prover(directory) as prover:
@@ -209,12 +245,18 @@ class Observer:
             return None  # it is being moved or pruned; the next look tells
         return Sighting(seen)
 
-    def _is_worth_a_record(self, directory: Path, head: Head, pinned: Pinned) -> bool:
+    def _is_worth_a_record(
+        self, directory: Path, head: Head, pinned: Pinned, *, at_once: bool
+    ) -> bool:
         """Decide whether a head that moved is recorded now.
 
         Growth of nothing but anchors is never worth one, or two idle ledgers would answer each
-        other for ever; with heartbeats in it, it is, but seldom; anything else is at once.
+        other for ever; with heartbeats in it, it is, but seldom; anything else is at once. When
+        either is closed, `at_once`, nothing is put off.
         """
+        if at_once:
+            types = _types_since(directory, pinned.size)
+            return types is None or types != {"anchor"}
         last = self._recorded_at.get(head.checkpoint.origin)
         passed = self._clock() - last if last is not None else float("inf")
         if passed < self._record_seconds:

@@ -24,6 +24,9 @@ TIMEOUT: Final = 20.0
 #: Bytes of its output that are read: a time stamp with all its certificates has less than 20 kB.
 MAX_OUTPUT: Final = 1 << 20
 
+#: What runs just now, so that the end of the program leaves none of it behind.
+_running: Final[set[subprocess.Popen[bytes]]] = set()
+
 
 def run_program(
     command: Sequence[str], data: bytes = b"", *, timeout: float = TIMEOUT, cwd: Path | None = None
@@ -51,11 +54,13 @@ def run_program(
             raise AnchorError(
                 f"The program {name} cannot be run ({error.strerror or type(error).__name__})."
             ) from None
+        _running.add(process)
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AnchorError(f"The program {name} took more than {timeout:g} seconds.") from None
         finally:
+            _running.discard(process)
             _end(process)
         if status != 0:
             raise AnchorError(f"The program {name} ended with status {status}.")
@@ -63,6 +68,13 @@ def run_program(
             raise AnchorError(f"The program {name} printed more than {MAX_OUTPUT} bytes.")
         printed.seek(0)
         return printed.read()
+
+
+def end_programs() -> None:
+    """End all that runs: the program that started it ends."""
+    for process in list(_running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

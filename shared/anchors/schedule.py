@@ -2,9 +2,9 @@
 
 Owns the periods, the retries and the status that people see. Invariants: the loop of the program
 never waits for a network, a disk or a program, because each step runs in a thread of its own that
-nothing waits for at the end; one way out that hangs does not hold up another; a record is written
-only for what a reader of the ledger needs, never for each success, so that anchoring an idle
-ledger does not make it grow.
+nothing waits for at the end, but for the last heads, and for these a bounded time; one way out
+that hangs does not hold up another; a record is written only for what a reader of the ledger
+needs, never for each success, so that anchoring an idle ledger does not make it grow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from shared.anchors.files import (
     sizes_with,
     thin_out,
 )
-from shared.anchors.neighbors import Announcement, Observer, anchor_records, announce
+from shared.anchors.neighbors import (
+    Announcement,
+    Observer,
+    anchor_records,
+    announce,
+    announced,
+)
+from shared.anchors.programs import end_programs
 from shared.ledger import Ledger, LedgerError, RecordType
 from shared.ledger.segment import SEGMENTS
 from shared.ledger.storage import reason
@@ -57,6 +64,11 @@ MAX_PAUSE: Final = 600.0
 STAMP_PAUSE: Final = 30.0
 #: Seconds that our own writer gets for an `anchor` record.
 RECORD_TIMEOUT: Final = 30.0
+#: Seconds that the end of a program waits for the last look at the neighbors, before its own last
+#: record, and for the last head to be copied out, behind it. Together well below the 5 s that a
+#: deck gives its gateway from SIGTERM to SIGKILL.
+LAST_LOOK_SECONDS: Final = 1.0
+LAST_HEAD_SECONDS: Final = 2.0
 #: How many cosignatures between two looks for files that are no longer needed.
 THIN_EVERY: Final = 64
 
@@ -107,6 +119,8 @@ class AnchorStatus:
     """How all ways out fare."""
 
     channels: list[Channel] = field(default_factory=list)
+    #: What was at work, for the last heads.
+    jobs: tuple[_Job, ...] = field(default=(), repr=False)
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Return one object per way out."""
@@ -128,6 +142,7 @@ async def run_anchors(ledger: Ledger, config: AnchorConfig, status: AnchorStatus
     good to bad and back. Never raises but for the cancellation."""
     jobs = [job for job in _jobs(ledger, config, say) if job is not None]
     status.channels[:] = [job.channel for job in jobs]
+    status.jobs = tuple(jobs)
     try:
         async with asyncio.TaskGroup() as group:
             for job in jobs:
@@ -135,6 +150,47 @@ async def run_anchors(ledger: Ledger, config: AnchorConfig, status: AnchorStatus
     finally:
         for job in jobs:
             job.end()
+
+
+async def look_once_more(
+    status: AnchorStatus, say: Say, seconds: float = LAST_LOOK_SECONDS
+) -> None:
+    """Record the newest heads of the neighbors, before the ledger's own last record; for after
+    `run_anchors`. Takes at most about `seconds` and never raises."""
+    jobs = [job for job in status.jobs if isinstance(job, _NeighborJob)]
+    await _in_time([(job.channel, partial(job.last_look, seconds)) for job in jobs], say, seconds)
+
+
+async def send_last_heads(
+    status: AnchorStatus, say: Say, seconds: float = LAST_HEAD_SECONDS
+) -> None:
+    """Copy out the last head, and announce it to the neighbors: for after the ledger was closed.
+    Takes at most about `seconds`, whatever hangs, and never raises."""
+    jobs = [job for job in status.jobs if isinstance(job, _NeighborJob | _CopyJob)]
+    await _in_time([(job.channel, partial(job.last_head, seconds)) for job in jobs], say, seconds)
+    end_programs()
+
+
+async def _in_time(
+    work: Sequence[tuple[Channel, Callable[[], None]]], say: Say, seconds: float
+) -> None:
+    """Do all of it side by side; say what failed, or did not come to its end in time."""
+    if not work:
+        return
+    tasks = [asyncio.ensure_future(_in_thread(one)) for _, one in work]
+    # What ends by itself when its time is over gets the moment that this takes.
+    await asyncio.wait(tasks, timeout=seconds + 0.25)
+    for (channel, _), task in zip(work, tasks, strict=True):
+        error = task.exception() if task.done() else None
+        if isinstance(error, AnchorError | LedgerError):
+            trouble = str(error)
+        elif error is not None:
+            trouble = f"It failed ({type(error).__name__})."
+        else:
+            trouble = "" if task.done() else f"It did not end within {seconds:g} seconds."
+        task.cancel()
+        if trouble:
+            say(f"warning: {channel.kind} {channel.name}: the last head: {trouble}")
 
 
 class _Job(Protocol):
@@ -284,13 +340,31 @@ class _CopyJob:
         self.period = self.first_pause = period
         self._ledger = ledger
         self._copy = copy
+        #: One at a time, so that an older head never comes after a newer one.
+        self._turn = threading.Lock()
+        self._sent = 0
 
     def step(self) -> int | None:
-        head = published_head(self._ledger.directory)
-        if head.size == self.channel.size:
-            return None
-        self._copy.send(head)
-        return head.size
+        with self._turn:
+            head = published_head(self._ledger.directory)
+            if head.size == self._sent:
+                return None
+            self._copy.send(head)
+            self._sent = head.size
+            return head.size
+
+    def last_head(self, seconds: float) -> None:
+        """Copy the head that the closed ledger has, unless it went out before."""
+        until = time.monotonic() + seconds
+        if not self._turn.acquire(timeout=seconds):
+            raise AnchorError("The copy of an earlier head has not ended.")
+        try:
+            head = published_head(self._ledger.directory)
+            if head.size != self._sent:
+                self._copy.send(head, max(until - time.monotonic(), 0.1))
+                self._sent = head.size
+        finally:
+            self._turn.release()
 
     def end(self) -> None:
         pass
@@ -375,15 +449,36 @@ class _NeighborJob:
         self._observer: Observer | None = None
         self._announced = ""
         self._ended = False
+        #: An observer is for one thread at a time.
+        self._turn = threading.Lock()
 
     def step(self) -> int | None:
+        with self._turn:
+            self._look()
+        return None
+
+    def last_look(self, seconds: float) -> None:
+        """Record all heads that moved."""
+        if not self._turn.acquire(timeout=seconds):
+            raise AnchorError("An earlier look has not ended.")
+        try:
+            self._look(last=True)
+        finally:
+            self._turn.release()
+
+    def last_head(self, seconds: float) -> None:
+        """Say with which head the ledger was closed, for a neighbor that is not there now."""
+        del seconds
+        self._announce(0, published_head(self._ledger.directory).note)
+
+    def _look(self, *, last: bool = False) -> None:
         if self._ledger.vkey != self._announced and not self._ended:
             self._announce(os.getpid())
         if self._observer is None:
             known = partial(anchor_records, self._ledger.directory)
             self._observer = Observer(self._place, self._ledger.origin, known)
         alarm = self.channel.alarm
-        for sighting in self._observer.look():
+        for sighting in self._observer.look(last=last):
             _record(self._ledger, sighting.ext)
             self._observer.settle(sighting)
             if sighting.alarm:
@@ -391,12 +486,14 @@ class _NeighborJob:
                 self._say(f"warning: {sighting.sentence}")
         self.channel.alarm = alarm
         self.channel.size = len(self._observer.pins)
-        return None
 
-    def _announce(self, pid: int) -> None:
+    def _announce(self, pid: int, note: str = "") -> None:
         ledger = self._ledger
         directory = str(ledger.directory.absolute())
-        announce(self._place, Announcement(ledger.origin, directory, ledger.vkey, pid))
+        if not note:  # what it was closed with stays true
+            before = (one.note for one in announced(self._place) if one.origin == ledger.origin)
+            note = next(before, "")
+        announce(self._place, Announcement(ledger.origin, directory, ledger.vkey, pid, note))
         self._announced = ledger.vkey
 
     def end(self) -> None:

@@ -210,6 +210,56 @@ def test_a_gateway_sends_its_head_everywhere(tmp_path: Path, provider: Provider)
     service.close()
 
 
+def last_size(log: Path) -> tuple[str, str]:
+    """Return the type of the newest record, and how many records HEAD is over."""
+    lines = sorted((log / "segments").glob("*.jsonl"))[-1].read_text().splitlines()
+    newest = next(json.loads(line) for line in reversed(lines) if not line.startswith('{"cp":'))
+    return newest["type"], (log / "HEAD").read_text().split("\n")[1]
+
+
+def test_the_head_over_the_stop_record_is_copied_out(tmp_path: Path, provider: Provider) -> None:
+    home = tmp_path / "home"
+    with running(
+        home,
+        provider.url,
+        head_file=str(tmp_path / "heads"),
+        head_note_file=str(tmp_path / "HEAD"),
+        head_command=f"sh -c 'cat > {tmp_path}/got'",
+        head_seconds="3600",
+    ) as gateway:
+        until(lambda: all((tmp_path / name).exists() for name in ("heads", "HEAD", "got")))
+        assert gateway.stop() == 0
+    kind, size = last_size(home / "ledger")
+    assert kind == "stop"
+    head = (home / "ledger" / "HEAD").read_text()
+    assert (tmp_path / "HEAD").read_text() == (tmp_path / "got").read_text() == head
+    assert (tmp_path / "heads").read_text().splitlines()[-1].split(" ")[1] == size
+
+
+def test_a_copy_that_hangs_delays_the_stop_by_two_seconds_at_most(
+    tmp_path: Path, provider: Provider
+) -> None:
+    home, pids = tmp_path / "home", tmp_path / "pids"
+    (tmp_path / "hook").write_text(f"#!/bin/sh\necho $$ >> {pids}\nexec sleep 600\n")
+    (tmp_path / "hook").chmod(0o755)
+    with running(
+        home,
+        provider.url,
+        head_command=str(tmp_path / "hook"),
+        head_file=str(tmp_path / "heads"),
+        head_seconds="3600",
+    ) as gateway:
+        until(lambda: pids.exists() and (tmp_path / "heads").exists())
+        began = time.monotonic()
+        assert gateway.stop() == 0
+        # Two seconds for the copies, one for the last look at neighbors, and the stop itself.
+        assert time.monotonic() - began < 2.25 + 1.25 + 4
+    _, size = last_size(home / "ledger")
+    assert (tmp_path / "heads").read_text().splitlines()[-1].split(" ")[1] == size
+    assert "an earlier head has not ended" in gateway.log.read_text()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split()))
+
+
 def test_a_gateway_serves_while_nobody_outside_answers(tmp_path: Path, provider: Provider) -> None:
     from shared.anchors.cosignature import Cosigner
 
@@ -284,7 +334,7 @@ def test_two_gateways_record_each_other_and_a_rollback_shows(
     two.start()
     until(lambda: size("two") > size("copy"))
     one.start()  # a fresh start records what changed at once
-    until(lambda: len(recorded()) == 2)
+    until(lambda: int(str(recorded()[-1]["size"])) > size("copy"))
     two.stop()
     shutil.rmtree(tmp_path / "two")
     shutil.move(tmp_path / "copy", tmp_path / "two")
@@ -294,7 +344,7 @@ def test_two_gateways_record_each_other_and_a_rollback_shows(
     one.stop()
     origin = str(json.loads((tmp_path / "two" / "ledger" / "log.json").read_bytes())["origin"])
     priors = sphragis(tmp_path / "one", "neighbors", origin)
-    assert priors.stdout.count(origin + "\n") == 3
+    assert priors.stdout.count(origin + "\n") >= 3
     sphragis(tmp_path / "one", "neighbors", origin, "-o", tmp_path / "priors")
     newest = max((tmp_path / "priors").iterdir(), key=lambda path: int(path.stem.split("-")[1]))
     ledger = tmp_path / "two" / "ledger"

@@ -24,6 +24,7 @@ from shared.anchors.neighbors import (
 )
 from shared.ledger import Ledger, open_note, parse_checkpoint, parse_vkey, verify_path
 from shared.ledger.checkpoint import Signer
+from shared.ledger.directory import read_head
 
 
 class Clock:
@@ -118,6 +119,46 @@ def test_a_head_is_recorded_at_most_once_a_minute_and_only_when_it_changed(house
         assert house.look("a") == []
     house.clock.now += 1
     assert len(house.look("a")) == 1
+
+
+def closed(house: House, name: str, note: str = "") -> None:
+    ledger = house.ledgers[name]
+    announce(house.place, Announcement(ledger.origin, str(ledger.directory), ledger.vkey, 0, note))
+
+
+def test_the_head_of_a_closed_ledger_is_recorded_without_delay(house: House) -> None:
+    house.look("a")
+    work(house.ledgers["b"])
+    assert house.look("a") == []
+    closed(house, "b")
+    assert [sighting.alarm for sighting in house.look("a")] == [""]
+    assert house.look("a") == []
+
+
+def test_a_ledger_that_lost_what_it_was_closed_with_is_an_alarm_though_nobody_looked_then(
+    house: House,
+) -> None:
+    work(house.ledgers["b"], 2)
+    house.look("a")
+    house.close("b")
+    shutil.copytree(house.base / "b", house.base / "old")
+    ledger = house.open("b")
+    work(ledger, 3)
+    house.close("b")
+    note = read_head(house.base / "b")
+    announce(house.place, Announcement("test/b", str(house.base / "b"), ledger.vkey, 0, note))
+    shutil.rmtree(house.base / "b")
+    shutil.move(house.base / "old", house.base / "b")
+    [sighting] = house.look("a")
+    assert sighting.alarm == "rolled_back"
+    assert sighting.ext["was"]["note"] == note  # type: ignore[index]
+    assert house.look("a") == []
+
+
+def test_a_note_that_the_ledger_did_not_sign_says_nothing(house: House) -> None:
+    house.look("a")
+    closed(house, "b", read_head(house.base / "a"))
+    assert house.look("a") == []
 
 
 def test_two_idle_ledgers_do_not_keep_each_other_growing(house: House) -> None:

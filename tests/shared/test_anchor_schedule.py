@@ -17,10 +17,16 @@ from anchor_fakes import LocalAuthority, serve_http
 from anchor_service import KEY, Service
 
 from shared.anchors.client import WitnessTarget
-from shared.anchors.copies import CommandCopy, FileCopy
+from shared.anchors.copies import CommandCopy, FileCopy, NoteCopy
 from shared.anchors.cosignature import verify_cosignatures
-from shared.anchors.neighbors import anchor_records, neighbors_dir
-from shared.anchors.schedule import AnchorConfig, AnchorStatus, run_anchors
+from shared.anchors.neighbors import anchor_records, announced, neighbors_dir
+from shared.anchors.schedule import (
+    AnchorConfig,
+    AnchorStatus,
+    look_once_more,
+    run_anchors,
+    send_last_heads,
+)
 from shared.anchors.tsa import Authority
 from shared.ledger import Ledger, LogState, parse_vkey, verify_path
 
@@ -212,6 +218,118 @@ async def test_what_hangs_holds_up_neither_the_loop_nor_the_others_nor_the_end(
         assert time.monotonic() - began < 8
         go.set()
     assert ledger.state is LogState.OPEN
+
+
+async def test_the_last_head_is_copied_once_more_after_the_ledger_was_closed(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    path, note = tmp_path / "heads", tmp_path / "note"
+    keep = f"cat > {tmp_path}/kept.new && mv {tmp_path}/kept.new {tmp_path}/kept"
+    copies = (FileCopy(path), NoteCopy(note), CommandCopy(("sh", "-c", keep)))
+    async with running(ledger, copies=copies, head_seconds=60.0) as task:
+        await task.until(lambda: [one.size for one in task.status.channels] == [11] * 3)
+    ledger.append("stop", {"ext": {"reason": "signal"}}).result(10)
+    ledger.close()
+    said: list[str] = []
+    await send_last_heads(task.status, said.append)
+    last = (ledger.directory / "HEAD").read_text()
+    assert last.split("\n")[1] == "12"
+    assert note.read_text() == (tmp_path / "kept").read_text() == last
+    assert [line.split(" ")[1] for line in path.read_text().splitlines()] == ["11", "12"]
+    await send_last_heads(task.status, said.append)
+    assert len(path.read_text().splitlines()) == 2
+    assert said == []
+
+
+async def test_a_last_head_that_cannot_be_copied_in_time_is_said_and_waited_for_no_longer(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    pid, path = tmp_path / "pid", tmp_path / "heads"
+    hanging = CommandCopy(("sh", "-c", f"echo $$ > {pid}; sleep 60"))
+    late = CommandCopy(("sh", "-c", f'grep -qx 11 || {{ echo $$ >> "{pid}s"; sleep 60; }}'))
+    missing = FileCopy(tmp_path / "nowhere" / "heads")
+    async with running(
+        ledger, copies=(hanging, late, FileCopy(path), missing), head_seconds=60.0
+    ) as task:
+        await task.until(lambda: pid.exists() and pid.read_text() and task.status.channels[1].size)
+        await task.until(path.exists)
+    ledger.append("stop", {"ext": {"reason": "signal"}}).result(10)
+    ledger.close()
+    said: list[str] = []
+    began = time.monotonic()
+    await send_last_heads(task.status, said.append, 0.5)
+    assert time.monotonic() - began < 3
+    assert path.read_text().splitlines()[-1].split(" ")[1] == "12"
+    assert len(said) == 3
+    assert "an earlier head has not ended" in said[0]
+    assert "more than 0." in said[1]
+    assert "cannot be copied" in said[2]
+    for line in (pid.read_text() + Path(f"{pid}s").read_text()).split():
+        await task_gone(int(line))
+
+
+async def task_gone(pid: int) -> None:
+    """Wait until a process is no more, or waits for nobody but its parent."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].startswith("Z"):
+                return
+        except FileNotFoundError:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{pid} still runs")
+
+
+async def test_what_hangs_in_a_copy_is_followed_by_newer_heads_only(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """A copy of an older head that comes late never replaces the last one."""
+    kept, go = tmp_path / "kept", tmp_path / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.02; done"
+    slow = f"cat > {tmp_path}/in.$$; {wait}; mv {tmp_path}/in.$$ {kept}"
+    async with running(
+        ledger, copies=(CommandCopy(("sh", "-c", slow)),), head_seconds=60.0
+    ) as task:
+        await task.until(lambda: list(tmp_path.glob("in.*")))
+    ledger.append("stop", {"ext": {"reason": "signal"}}).result(10)
+    ledger.close()
+    last = asyncio.ensure_future(send_last_heads(task.status, task.said.append, 10.0))
+    await asyncio.sleep(0.1)
+    go.touch()
+    await last
+    assert kept.read_text() == (ledger.directory / "HEAD").read_text()
+    assert task.said == []
+
+
+async def test_the_last_heads_of_two_ledgers_that_are_closed_are_in_each_others_reach(
+    tmp_path: Path,
+) -> None:
+    place = neighbors_dir({"XDG_STATE_HOME": str(tmp_path / "state")})
+    one, two = opened(tmp_path, "a", "test/a"), opened(tmp_path, "b", "test/b")
+    work(one, 3)
+    work(two, 4)
+    async with running(one, neighbors=place) as first, running(two, neighbors=place) as second:
+        await first.until(lambda: anchors(one) and anchors(two))
+        second.task.cancel()
+        await asyncio.wait([second.task])
+        work(one)  # within the minute: not recorded but at the last look
+        one._heads.publish(one.checkpoint)
+        await look_once_more(second.status, second.said.append)
+        assert anchors(two)[-1]["size"] == one.size
+        two.append("stop", {"ext": {"reason": "signal"}}).result(10)
+        size = two.size
+        two.close()
+        await send_last_heads(second.status, second.said.append)
+        # Closed: its last head is recorded at the next look, not after a minute.
+        await first.until(lambda: anchors(one)[-1]["size"] == size)
+    one.append("stop", {"ext": {"reason": "signal"}}).result(10)
+    one.close()
+    await send_last_heads(first.status, first.said.append)
+    [entry] = [entry for entry in announced(place) if entry.origin == "test/a"]
+    assert (entry.pid, entry.note) == (0, (one.directory / "HEAD").read_text())
+    assert first.said + second.said == []
+    assert verify_path(one.directory).exit_code == verify_path(two.directory).exit_code == 0
 
 
 async def test_two_ledgers_record_each_other_and_come_to_rest(tmp_path: Path) -> None:
