@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, Implementation
 
 from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.values import CONSTANTS, SHORTEST, Judge, is_chosen
@@ -23,6 +23,11 @@ _TEXT: Final = r"[\"'](?P<bare>[^\"'\n]{6,128})(?P<value>(?!))?[\"']"
 _USER_MAIL_AND: Final = (
     r"[\"'][^\"'\n]{1,64}[\"'], ?(?:[\"'][^\"'\n]{0,64}[\"'], ?)?"
     r"[\"'](?P<value>[^\"'\n@]{1,128})[\"']"
+)
+_EXPECTED: Final = re.compile(
+    rf"assert[\w.]{{0,24}}\(\s{{0,8}}{_TEXT},[ ]?"
+    r"[\w.>$()-]{0,50}?(?:password|passwd|passphrase|pwd)(?:\(\))?[,)]",
+    re.IGNORECASE,
 )
 _ORACLE: Final = r"(?:-\w{1,8} ){0,3}[\w$#]{1,30}/(?P<value>[^\s\"'@/]{4,64})(?=@|\s|\Z)"
 _PROGRAMS: Final = {
@@ -158,7 +163,7 @@ _PROGRAMS: Final = {
         r"identified with [\"'`]?\w{1,40}[\"'`]? (?:by|as) [\"'](?P<value>[^\"'\n]{1,128})",
         re.IGNORECASE,
     ),
-    " on >": re.compile(r" on >(?P<value>[^\s\"']{4,128})(?=[ ](?:[~+&<>-]|\w))"),
+    " on >": re.compile(r" on >(?P<value>[^\s\"'=][^\s\"']{3,127})(?=[ ][~+&-])"),
     "totp(": re.compile(r"totp\(\s{0,8}[\"'](?P<value>[A-Z2-7]{16,128})=*[\"']", re.IGNORECASE),
     "fernet(": re.compile(r"Fernet\(\s{0,8}b?[\"'](?P<value>[\w-]{43}=)[\"']", re.IGNORECASE),
     "hmac.new(": re.compile(
@@ -184,6 +189,16 @@ _PROGRAMS: Final = {
     "encoder.encode(": re.compile(
         r"encoder\.encode\(\"(?P<bare>[^\"\n]{6,128})(?P<value>(?!))?\"\)", re.IGNORECASE
     ),
+    "check_password(": re.compile(rf"check_password\(\s{{0,8}}{_TEXT}"),
+    ".authenticate(": re.compile(
+        rf"\.authenticate\(\s{{0,8}}(?:[\"'][^\"'\n]{{1,64}}[\"'], ?)?{_TEXT}"
+    ),
+    ".basic(": re.compile(rf"\.basic\(\s{{0,8}}{_USER_AND}"),
+    "credentials(": re.compile(rf"credentials\(\s{{0,8}}{_USER_AND}", re.IGNORECASE),
+    "sp_addlogin": re.compile(
+        r"sp_addlogin N?'[^'\n]{1,64}', ?N?'(?P<value>[^'\n]{4,128})'", re.IGNORECASE
+    ),
+    "stats auth ": re.compile(r"stats auth [\w.@-]{1,64}:(?P<value>\S{4,128})"),
     "password_hash(": re.compile(rf"password_hash\(\s{{0,8}}{_TEXT}"),
     "password_verify(": re.compile(rf"password_verify\(\s{{0,8}}{_TEXT}"),
     "make_password(": re.compile(rf"make_password\(\s{{0,8}}{_TEXT}"),
@@ -195,11 +210,7 @@ _PROGRAMS: Final = {
     "withemailandpassword(": re.compile(
         rf"WithEmailAndPassword\((?:\w{{1,30}}, ?)?{_USER_AND}", re.IGNORECASE
     ),
-    "assert": re.compile(
-        rf"assert\w{{0,24}}\(\s{{0,8}}{_TEXT},[ ]?"
-        r"[\w.>$()-]{0,50}?(?:password|passwd|passphrase|pwd)(?:\(\))?[,)]",
-        re.IGNORECASE,
-    ),
+    **dict.fromkeys(("assertequal", "assert_equal", "assertthat", "assert.equal"), _EXPECTED),
     "= password(": re.compile(r"= PASSWORD\([\"'](?P<value>[^\"'\n]{1,128})"),
     "auth=(": re.compile(rf"auth=\({_USER_AND}"),
     "auth = (": re.compile(rf"auth = \({_USER_AND}"),
@@ -221,7 +232,7 @@ _PROGRAMS: Final = {
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = tuple(_PROGRAMS)
 _PART: Final = part_of(TRIGGERS)
-_SEARCH: Final = AhoCorasick(TRIGGERS)
+_SEARCH: Final = AhoCorasick(TRIGGERS, implementation=Implementation.DFA)
 _SHAPES: Final = tuple(_PROGRAMS.values())
 
 

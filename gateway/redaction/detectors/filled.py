@@ -22,6 +22,7 @@ _FIELDS: Final = (
 _TYPED: Final = (
     "fill(", "type(", "send_keys(", "sendkeys(", "setvalue(", "set_value(", "with:",
     "sequentially(", "fill_in", "typetext(", "addvalue(", ".set(",
+    "fillfield(",
 )  # fmt: skip
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = _TYPED
@@ -35,10 +36,10 @@ _BEHIND: Final = re.compile(
     r"\s{0,12}\.(?:\w{1,24}\(\)\s{0,12}\.){0,3}"
     r"(?:fill|type|send_keys|sendKeys|setValue|set_value|addValue|typeText|"
     r"press_?[sS]equentially|set)\()"
-    rf"{_VALUE}"
+    rf"(?:secret\()?{_VALUE}"
 )
 _CALLED: Final = re.compile(
-    r"(?:\b(?:fill|type|send_keys|sendKeys|setValue|set_value|fill_in|typeText|input|locator|"
+    r"(?:\b(?:fill|fillField|type|send_keys|sendKeys|setValue|set_value|fill_in|typeText|input|locator|"
     r"press_?[sS]equentially|get\w{0,30}|find_?[eE]lement\w{0,30})|\$)[ (][^\n]{0,100}\Z"
 )
 _REACH: Final = 120

@@ -47,7 +47,7 @@ _KEYS: Final = (
     "deploy key",
     "fernet key", "hmac key", "aes key", "master key", "service key", "app password",
     "recovery code", "backup code", "2fa seed", "totp seed", "otp seed", "mfa seed", "2fa key",
-    "totp key",
+    "totp key", "unseal key",
     "subscription key", "account key", "storage key", "connection key", "api-schlüssel",
     "zugangsschlüssel", "geheimer schlüssel", "clé api", "clé secrète", "clave de api",
     "clave secreta", "chiave api", "chiave segreta", "chave de api", "chave secreta", "klucz api",
@@ -69,6 +69,7 @@ _OF: Final = (
     r"de la|de|para|del|da|do|per|"
     r"della|voor|van|til|"
     r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?|"
+    r" [а-яё]{4,20}(?=:)|"
     r" (?:wi-?fi|wlan|ssh|vpn|admin|root|tempor(?:aire|al|ário|anea|är)|provisoire|provisional|"
     r"μου|σου|μας))?"
 )
@@ -114,7 +115,9 @@ _ABOUT: Final = frozenset(
      "present", "absent", "ready", "over", "under", "between", "within", "tbd", "todo", "varies",
      "n/a", "hover", "focus", "active", "see",
      "ask", "text", "input", "label", "object", "boolean", "number", "kept", "kaputt",
-     "abgelaufen", "geheim", "secreto", "secreta", "segreta", "segreto", "personal", "nope", "yes"]
+     "abgelaufen", "geheim", "обязательно", "обязателен", "требуется", "неверный",
+     "неверен", "скрыт", "изменён", "secreto", "secreta", "segreta", "segreto", "personal",
+     "nope", "yes"]
 )  # fmt: skip
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-_.][^\W_]+){0,4}")
 #: `dragon1`, and numbers no sentence counts with.

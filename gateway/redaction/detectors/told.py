@@ -27,6 +27,8 @@ from gateway.redaction.spans import Span
 
 _LOGINS: Final = ("to log in", "to login", "to sign in", "to log on", "for login", "for the login",
                   "for logging in", "to authenticate")  # fmt: skip
+_AS: Final = ("log in as", "login as", "logging in as", "logged in as", "sign in as",
+              "signing in as", "connect as", "authenticate as")  # fmt: skip
 _PASSWORDS: Final = ("password", "passphrase", "passcode")
 _SHORT: Final = ("pw", "mdp")
 #: Words for a password in languages whose words are not parted by blanks, or end in particles.
@@ -50,7 +52,7 @@ _CODES: Final = (
 _LISTS: Final = ("backup codes", "recovery codes", "rescue codes", "scratch codes", "2fa codes",
                  "backup-codes", "recovery-codes", "backup_codes", "recovery_codes",
                  "backupcodes", "recoverycodes")  # fmt: skip
-_GROUPS: Final = (_LOGINS, _LISTS, _CODES, _UNPARTED, _SHORT, _PASSWORDS)
+_GROUPS: Final = (_LOGINS, _AS, _LISTS, _CODES, _UNPARTED, _SHORT, _PASSWORDS)
 _ALL: Final = tuple(dict.fromkeys(word for group in _GROUPS for word in group))
 _GROUP_OF: Final = tuple(next(group for group in _GROUPS if word in group) for word in _ALL)
 #: What every text holds in which anything is found here.
@@ -60,9 +62,9 @@ _WORDS: Final = set_of(_ALL)
 _REACH: Final = 120
 #: `admin:value ` before `to log in`; a slash may also stand in a path, so the user must be known.
 _PAIR_BEFORE: Final = re.compile(
-    r"(?:(?<=\s)|(?<=[`\"'(])|\A)(?:[A-Za-z][\w.@+-]{1,40}:|"
+    r"[`\"'(]?(?:[A-Za-z][\w.@+-]{1,40}:|"
     r"(?:root|admin|administrator|guest|postgres|test|demo)[ ]?/[ ]?)"
-    r"(?P<value>[^\s\"'`]{6,64})[`\"')]?[ \n]{1,3}\Z"
+    r"(?P<value>[^\s\"'`]{6,64}?)[`\"')]?"
 )
 #: `enter "value" when it asks for the ` before `password`
 _ENTERED: Final = re.compile(
@@ -70,6 +72,16 @@ _ENTERED: Final = re.compile(
     r"(?P<value>[^\s\"'`]{6,64})(?P=quote)[ ](?:when|if|once|as|at|for|where|in)\b"
     r"[^\n.\"'`]{0,48}\Z",
     re.IGNORECASE,
+)
+#: `log in as root with value`
+_WITH: Final = re.compile(
+    r"[ ][`\"']?[\w.@+-]{2,64}[`\"']?[ ](?:with|using)[ ](?:the[ ])?(?P<quote>[\"'`]?)"
+    r"(?P<value>[^\s\"'`]{6,64})"
+)
+#: `the password back to value`, `asks for a password, it's value`
+_LATER: Final = re.compile(
+    r"(?:[ ](?:back|again|over)[ ]to|,[ ](?:it['’]s|it[ ]is|which[ ]is|namely|use|try|enter))[ ]"
+    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`]{6,64})"
 )
 _ADDRESS: Final = re.compile(r"://|\A\d+\Z|\A\d+/")
 _SHORT_GLUE: Final = re.compile(r"[ ](?P<quote>[\"'`]?)")
@@ -110,9 +122,11 @@ def told(source: Source, judge: Judge) -> Iterator[Span]:
         elif _joined(text, at, end):
             continue
         elif group is _LOGINS:
-            found = _before(text, at, _PAIR_BEFORE, surely=True)
+            found = _pair(text, at)
         elif group is _PASSWORDS:
-            found = _before(text, at, _ENTERED, surely=False)
+            found = _entered(text, at) or _surely(text, end, _LATER)
+        elif group is _AS:
+            found = _surely(text, end, _WITH)
         elif group is _SHORT:
             found = _short(text, end)
         elif group is _LISTS:
@@ -129,11 +143,21 @@ def _joined(text: str, at: int, end: int) -> bool:
     return before.isalnum() or before in ("_", "$", "-", ".") or after.isalnum() or after == "_"
 
 
-def _before(text: str, at: int, shape: re.Pattern[str], *, surely: bool) -> tuple[int, int] | None:
-    match = shape.search(text, max(0, at - _REACH), at)
-    if match is None or _ADDRESS.search(match["value"]):
+def _pair(text: str, at: int) -> tuple[int, int] | None:
+    words = text[max(0, at - _REACH) : at].split()[-3:]
+    for written in (words[-1:], words):
+        match = _PAIR_BEFORE.fullmatch(" ".join(written))
+        if match is not None and is_chosen(match["value"], surely=True):
+            start = text.rfind(match["value"], 0, at)
+            return None if _ADDRESS.search(match["value"]) else (start, start + len(match["value"]))
+    return None
+
+
+def _entered(text: str, at: int) -> tuple[int, int] | None:
+    match = _ENTERED.search(text, max(0, at - _REACH), at)
+    if match is None or _ADDRESS.search(match["value"]) or not is_chosen(match["value"]):
         return None
-    return match.span("value") if is_chosen(match["value"], surely=surely) else None
+    return match.span("value")
 
 
 def _behind(text: str, at: int, glue: re.Pattern[str]) -> tuple[int, int] | None:
@@ -142,6 +166,16 @@ def _behind(text: str, at: int, glue: re.Pattern[str]) -> tuple[int, int] | None
         return None
     value = spoken_word(match["value"].rstrip("\"'`"))
     if not (is_chosen(value) or dense(value)):
+        return None
+    return match.start("value"), match.start("value") + len(value)
+
+
+def _surely(text: str, at: int, glue: re.Pattern[str]) -> tuple[int, int] | None:
+    match = glue.match(text, at)
+    if match is None or "://" in match["value"]:
+        return None
+    value = spoken_word(match["value"])
+    if not is_chosen(value, surely=True) or is_technical(value):
         return None
     return match.start("value"), match.start("value") + len(value)
 

@@ -85,7 +85,7 @@ _TECHNICAL: Final = re.compile(
     r"base(?:32|58|64)|sha[-_]?\d|md5|utf[-_]?(?:8|16|32)|x509|oauth2|u?int\d|pkcs\d|p12(?!\d)|"
     r"ed25519|"
     r"aes\d|"
-    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|es\d{1,2}\b|(?:(?-i:(?<![A-Za-z])s3|S3)|ec2|"
+    r"rsa\d|ipv[46]|http2|argon2|i18n|l10n|k8s|(?<![A-Za-z])es\d{1,2}\b|(?:(?-i:(?<![A-Za-z])s3|S3)|ec2|"
     r"mp[34])(?!\d)|h264|win32|x86|x64|"
     r"amd64|arm64|"
     r"rfc\d|iso\d|latin1|log4j|web3|vue\d|py\d|step\d|test\d|option\d|value\d|example\d|param\d|"
