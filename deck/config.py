@@ -120,8 +120,12 @@ class Role:
     wall_read: tuple[str, ...] = ()
     #: A known way past the gateway keeps the team from starting (section 2.11).
     require_routing: bool = False
-    #: Walled roles have a home of their own in any case.
     home: Home = Home.USER
+
+    @property
+    def has_own_home(self) -> bool:
+        """Whether its program has a home of its own: what it asks for, and what a wall implies."""
+        return self.wall or self.home is Home.OWN
 
 
 @dataclass(frozen=True, slots=True)

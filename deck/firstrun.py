@@ -3,7 +3,7 @@
 Owns what each client must have on file for no dialog to wait (contracts/clients.md section 5,
 measured with the versions named there). A file that cannot be read or has another shape than
 expected counts as a first run. Reads the client's own settings and never writes; values are
-looked at only to see that they are there. `deck.doctor` calls it.
+looked at only to see that they are there. `deck.facts` calls it.
 """
 
 from __future__ import annotations

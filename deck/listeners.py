@@ -2,7 +2,7 @@
 
 Owns two facts the kernel tells and no answer over the network can fake: the user and the process
 behind a listening port, and the process behind the gateway's control socket. Reads `/proc`, which
-only Linux has; elsewhere nothing is known and nothing is claimed. `deck.doctor` calls it.
+only Linux has; elsewhere nothing is known and nothing is claimed. `deck.facts` calls it.
 """
 
 from __future__ import annotations

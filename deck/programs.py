@@ -3,7 +3,7 @@
 Owns the rule that an installation works without being activated: `.venv/bin/choragos` by its full
 path still finds the `sphragis` installed with it, and an agent in a pane still finds `choragos`.
 Invariant: PATH always wins; the place beside is only the last one looked at. Called by
-`deck.gateway`, `deck.doctor` and `deck.roster`, so that all of them agree.
+`deck.gateway`, `deck.facts` and `deck.roster`, so that all of them agree.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from deck.agents import Seating, adapter_for
-from deck.config import Config, Home, Role, argv
+from deck.config import Config, Role, argv
 from deck.gateway import Gateway
 from deck.homes import role_home
 from deck.processes import SEAT_MARK
@@ -123,7 +123,7 @@ def seating(role: Role, around: Surroundings) -> Seating:
     return Seating(
         project=around.place(role) or around.directory,
         home=role_home(around.environ, around.session, role.name),
-        own=role.wall or role.home is Home.OWN,
+        own=role.has_own_home,
         url=gateway.role_url(role.name) if gateway.enforced else None,
         environ=_with_role_keys(filtered(around.environ, role), role, gateway),
         args=role.args,

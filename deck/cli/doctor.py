@@ -36,7 +36,8 @@ def doctor(
     ] = False,
 ) -> None:
     """Check the team file, the programs, the terminal, the gateway, its wall and git."""
-    from deck.doctor import Level, collect, diagnose
+    from deck.doctor import Level, diagnose
+    from deck.facts import collect
 
     if transcripts and bundle is None:
         fail("--transcripts is about the bundle; add --bundle")

@@ -3,7 +3,7 @@
 Owns the door, a directory of two sockets that is all of the deck a walled role sees: one leads to
 the gateway, the other takes a role's commands and never an operator's. Invariant: a role that asks
 for the wall is started behind one that has been proved, or not at all. Called by `deck.session`
-(life), `deck.seats` (command lines) and `deck.doctor` (proof).
+(life), `deck.seats` (command lines) and `deck.facts` (proof).
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from deck_harness import DeckRig, FakeGateway, agent_role
 from deck.board import State
 from deck.budgets import Budgets, uncountable
 from deck.config import BudgetAction, Config, Price, Role, SphragisConfig
-from deck.doctor import Facts, check_config
+from deck.doctor import check_config
 from deck.entries import Entry, Op
+from deck.facts import Facts
 from deck.metering import Metering
 from deck.replay import apply
 from deck.usage import Baseline, Scrape
