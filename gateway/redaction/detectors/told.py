@@ -73,6 +73,7 @@ _ENTERED: Final = re.compile(
     r"[^\n.\"'`]{0,48}\Z",
     re.IGNORECASE,
 )
+_BEFORE_WORD: Final = ("the ", "for ", "as ", " a ", "your ", "my ", "its ")
 #: `log in as root with value`
 _WITH: Final = re.compile(
     r"[ ][`\"']?[\w.@+-]{2,64}[`\"']?[ ](?:with|using)[ ](?:the[ ])?(?P<quote>[\"'`]?)"
@@ -154,6 +155,8 @@ def _pair(text: str, at: int) -> tuple[int, int] | None:
 
 
 def _entered(text: str, at: int) -> tuple[int, int] | None:
+    if not text.endswith(_BEFORE_WORD, 0, at):  # the search is dear
+        return None
     match = _ENTERED.search(text, max(0, at - _REACH), at)
     if match is None or _ADDRESS.search(match["value"]) or not is_chosen(match["value"]):
         return None
