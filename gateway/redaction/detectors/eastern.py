@@ -74,6 +74,8 @@ def eastern_names(text: str) -> Iterator[Span]:
     """Yield names behind the fields for them."""
     if text.isascii():
         return
+    if not any(field in text for field in EASTERN_FIELDS):
+        return
     for found in _NAMED.finditer(text):
         if found["name"] not in _UNFILLED:
             yield Span(*found.span("name"), "NAME", 0.8, "field")

@@ -23,7 +23,7 @@ Judge = Callable[[str, list[tuple[int, int]]], bool]
 _HEADS: Final = (
     "attendees", "participants", "participants ", "present", "absent", "invitees", "invited",
     "reviewers", "assignees", "speakers", "panelists", "interviewers", "interviewees", "members",
-    "authors", "contributors", "passengers", "guests", "patients", "signatories", "apologies",
+    "passengers", "guests", "patients", "signatories", "apologies",
     "owners", "approvers", "maintainers", "witnesses", "beneficiaries", "contacts", "students",
     "employees", "cc", "team", "on call", "on-call", "facilitator", "note taker", "scribe",
     "teilnehmer", "teilnehmerinnen", "teilnehmende", "anwesend", "anwesende", "abwesend",
@@ -64,6 +64,8 @@ _BETWEEN: Final = re.compile(
     r"|[ ](?:and|und|et|y|e|en|i|och|og|ja|a|και|и)[ ]"
     r"|\r?\n[ \t]{0,8}(?:[-*•+]|\d{1,2}[.)])[ \t]{1,3}(?:\[[ x]\][ ])?)[\"'@]?"
 )
+#: With what `_AFTER_HEAD` begins: most words are followed by others.
+_BEHIND_HEAD: Final = frozenset("\"'`*_ (:=\uff1a\r\n")
 _MOST: Final = 60
 _LONGEST: Final = 80
 _NAME_WORDS: Final = 4
@@ -95,6 +97,8 @@ def gathered(source: Source, read: Read, known: Judge, unusual: Judge) -> Iterat
         return
     text = source.text
     for number, at, end in leftmost_longest(source.found(_HEAD_SET)):
+        if text[end : end + 1] not in _BEHIND_HEAD:
+            continue
         if not (text[at - 1 : at].isalnum() or text[at - 1 : at] in ("_", "-", ".", "$", "@")):
             sure = number in _STRONG
             yield from _list(text, end, read, known, unusual, sure=sure)
