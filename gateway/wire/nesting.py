@@ -30,6 +30,65 @@ def escaped(text: str, depth: int) -> str:
     return text
 
 
+#: An escape of a JSON string: one that spells out an ASCII character, one that the next piece of
+#: the text may make such, or any other.
+_ESCAPE: Final = re.compile(
+    r"\\u00([3-7][0-9A-Fa-f])|(\\(?:u(?:0(?:0[3-7]?)?)?)?\Z)|\\.", re.DOTALL
+)
+#: What tokens are made of: `\u005b` for a bracket says the same, to everyone but a search.
+_OF_TOKENS: Final = re.compile(r"[][A-Za-z0-9_]")
+
+
+class PlainSpelling:
+    """Writes the characters of tokens plainly where a JSON text that comes in pieces spells them
+    as escapes; nothing else changes, and no reader of the JSON sees a difference."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        #: The beginning of an escape that the next piece ends.
+        self.held = ""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return what is final."""
+        if not self.held and "\\" not in piece:
+            return piece
+        text, self.held = self.held + piece, ""
+        return _ESCAPE.sub(self._spelled, text)
+
+    def flush(self) -> str:
+        """The text has ended: return what was held."""
+        held, self.held = self.held, ""
+        return held
+
+    def _spelled(self, found: re.Match[str]) -> str:
+        escape_ = found.group()
+        if found[1] is not None:
+            char = chr(int(found[1], 16))
+            return char if _OF_TOKENS.match(char) else escape_
+        if found[2] is not None:
+            self.held = escape_
+            return ""
+        return escape_
+
+
+def rest_of_escape(text: str) -> str:
+    """Return `text`, part of a JSON string, as what follows on a backslash that is already out."""
+    if text[0] == "\\":
+        return text[1:]
+    units = text[0].encode("utf-16-be", "surrogatepass")
+    escapes = [f"u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
+    return "\\".join(escapes) + text[1:]
+
+
+def plainly_spelled(text: str) -> str:
+    """Return a whole JSON text with the characters of tokens written plainly."""
+    if "\\u00" not in text:
+        return text
+    spelling = PlainSpelling()
+    return spelling.feed(text) + spelling.flush()
+
+
 class _At(Enum):
     START = auto()  # of a text that is JSON only if it opens an object or array
     VALUE = auto()

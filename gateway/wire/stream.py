@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gateway.wire.base import RestorerFactory, StreamRestorer, Usage, WireRefused
-from gateway.wire.nesting import JsonPrefix, escaped
+from gateway.wire.nesting import JsonPrefix, PlainSpelling, escaped, rest_of_escape
 from gateway.wire.sse import SseEvent, SseParser, serialise
 from gateway.wire.strictjson import read_answer, write_answer
 from gateway.wire.walk import restore_free, restore_string
@@ -36,12 +36,30 @@ class Run:
 
     def __init__(self, restorers: RestorerFactory, *, must_be_json: bool) -> None:
         self._place = JsonPrefix(must_be_json=must_be_json)
-        self._must_be_json = must_be_json
+        self._spelling = PlainSpelling() if must_be_json else None
+        #: A backslash at the end of a piece goes out at once: most escapes need no change.
+        self._is_begun = False
         self._escapes = 0
         self._restorer: StreamRestorer = restorers(self._encode)
 
     def feed(self, piece: str) -> str:
         """Return what can be sent of the run so far."""
+        if self._spelling is None:
+            return self._restored(piece)
+        shown = self._continued(self._restored(self._spelling.feed(piece)))
+        if self._spelling.held == "\\" and not self._is_begun and not self._restorer.held:
+            self._is_begun = True
+            return shown + "\\"
+        return shown
+
+    def _continued(self, text: str) -> str:
+        """Return what follows on a backslash that went out before."""
+        if not self._is_begun or not text:
+            return text
+        self._is_begun = False
+        return rest_of_escape(text)
+
+    def _restored(self, piece: str) -> str:
         out: list[str] = []
         head, bracket, rest = piece.partition("[")
         if head:
@@ -55,8 +73,8 @@ class Run:
             segment = "[" + part
             out.append(self._restorer.feed(segment))
             self._place.feed(segment)
-        if self._must_be_json and self._restorer.held == "\\":
-            # The first half of a JSON escape, never Markdown's before a bracket: no need to wait.
+        if self._spelling is not None and self._restorer.held == "\\":
+            # The end of a JSON escape, never Markdown's before a bracket: no need to wait.
             out.append(self._restorer.flush())
         return "".join(out)
 
@@ -67,11 +85,13 @@ class Run:
     @property
     def held(self) -> bool:
         """Whether text waits for the next piece."""
-        return self._restorer.held != ""
+        cut = "" if self._spelling is None else self._spelling.held
+        return self._restorer.held != "" or cut != ("\\" if self._is_begun else "")
 
     def flush(self) -> str:
         """Return what is still held."""
-        return self._restorer.flush()
+        cut = "" if self._spelling is None else self._restored(self._spelling.flush())
+        return self._continued(cut + self._restorer.flush())
 
     def _encode(self, original: str) -> str:
         return escaped(original, self._escapes)

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from gateway.wire.base import PartMemory, TextRedactor, ValueRedactor, offers
 from gateway.wire.encoded import SHORTEST_BASE64, forms_read, spelled_in, words_read
-from gateway.wire.nesting import JsonPrefix, escaped
+from gateway.wire.nesting import JsonPrefix, escaped, plainly_spelled
 from gateway.wire.strictjson import Number, Pairs, loads_pairs
 
 #: JSON nested in strings is followed to this total depth; beyond, it is read as plain text. Each
@@ -271,8 +271,14 @@ def restore_string(text: str, restore: Callable[[str], str], *, must_be_json: bo
     answer and a streamed one read the same.
     """
     restored = restore(text)
+    if restored == text and "\\u00" not in text:
+        return text
+    is_json = must_be_json or text.lstrip()[:1] in ("{", "[")
+    if is_json and (plain := plainly_spelled(text)) != text:
+        restored = restore_string(plain, restore, must_be_json=must_be_json)
+        return text if restored == plain else restored
     # A quoted phrase is prose here, not a JSON string: escaping it would show backslashes.
-    if restored == text or not (must_be_json or text.lstrip()[:1] in ("{", "[")):
+    if restored == text or not is_json:
         return restored
     place = JsonPrefix(must_be_json=must_be_json)
     head, *rest = text.split("[")
@@ -298,6 +304,15 @@ def restore_free(value: Any, restore: Callable[[str], str]) -> Any:
         members = [(restore_string(k, restore), restore_free(v, restore)) for k, v in value.items()]
         return dict(distinct_keys(value, members))
     return value
+
+
+def restore_names(value: dict[str, Any], restore: Callable[[str], str]) -> dict[str, Any]:
+    """Return an object of an answer with its names restored: only data has others than the words
+    of an API, and asking of each of those would cost more than all the rest."""
+    if all(map(str.isidentifier, value)):
+        return value
+    members = [(restore_string(name, restore), member) for name, member in value.items()]
+    return dict(distinct_keys(value, members))
 
 
 def edit_json(text: str, scanner: Scanner, key: str | None, depth: int) -> str | None:

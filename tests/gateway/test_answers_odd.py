@@ -6,6 +6,7 @@ A request like that is refused; an answer is passed on, because a client would h
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
@@ -14,7 +15,9 @@ from wire_fakes import restorers, restoring, token_of
 from gateway import wire
 from gateway.wire import WireRefused
 from gateway.wire.event_stream import encode, event_head
+from gateway.wire.stream import Run
 from gateway.wire.strictjson import loads, read_answer, write_answer
+from gateway.wire.walk import restore_string
 
 MAIL = 'CANARY0001 "q" \\ Z'
 A = token_of(MAIL)
@@ -113,6 +116,49 @@ def test_a_completion_of_an_earlier_version_names_no_type() -> None:
     found = [json.loads(line[6:]) for line in out.splitlines() if line.startswith("data: ")]
     assert "".join(event["completion"] for event in found) == MAIL
     assert transformer.complete
+
+
+def spelled(text: str, which: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" if char in which else char for char in text)
+
+
+@pytest.mark.parametrize("which", ["[", "]", "[]", "_", A, "E7"])
+@pytest.mark.parametrize("original", [MAIL, '"', "\\", "\n", "\U0001d4b3\U0001f600", "\u00e9"])
+def test_a_token_that_tool_arguments_spell_in_escapes_is_restored_wherever_it_is_cut(
+    which: str, original: str
+) -> None:
+    token = spelled(A, which)
+    written = f'{{"a\\\\":"\\n{token}\\u00e9\\\\u005b\\u003c","b":["\\\\{token}"]}}'
+    meant = {"a\\": f"\n{original}\u00e9\\u005b<", "b": [f"\\{original}"]}
+    for size in (1, 2, 3, 5, len(written)):
+        for start in range(size):
+            run = Run(restorers({A: original}), must_be_json=True)
+            cuts = [0, *range(start or size, len(written), size), len(written)]
+            pieces = [written[a:b] for a, b in pairwise(cuts)]
+            assert json.loads("".join([*map(run.feed, pieces), run.flush()])) == meant
+    assert json.loads(restore_string(written, restoring({A: original}))) == meant
+
+
+def test_an_escape_in_tool_arguments_holds_no_piece_back() -> None:
+    run = Run(restorers(ORIGINALS), must_be_json=True)
+    pieces = ['{"a":"', "\\", "n", "\\", "\\", "x\\", '"', '"', "}"]
+    assert [run.feed(piece) for piece in pieces] == pieces
+    assert not run.held
+
+
+def test_a_cut_escape_at_the_end_of_tool_arguments_comes_out_as_it_was() -> None:
+    for written in ('{"a":"\\', '{"a":"\\u', '{"a":"\\u00', '{"a":"\\u005', '{"a":"\\u005b'):
+        run = Run(restorers(ORIGINALS), must_be_json=True)
+        out = "".join([*map(run.feed, written), run.flush()])
+        assert out in (written, written.replace("\\u005b", "["))
+
+
+@pytest.mark.parametrize("format_", STREAMS)
+def test_a_name_in_data_nobody_knows_is_restored(format_: str) -> None:
+    data = json.dumps({"later": {"by": [{A: A, "n": {"x": 1}}]}, "@type": "odd"})
+    out = streamed(format_, SSE, f"data: {data}\n\n".encode())
+    found = json.loads(out.removeprefix(b"data: "))
+    assert found == {"later": {"by": [{MAIL: MAIL, "n": {"x": 1}}]}, "@type": "odd"}
 
 
 @pytest.mark.parametrize("format_", ["anthropic.messages", "openai.chat", "gemini.generate"])

@@ -33,7 +33,7 @@ from gateway.wire.formats.anthropic_stream import (
 )
 from gateway.wire.schema import Schema, SchemaWalk, is_blob, is_seal
 from gateway.wire.sse import serialise
-from gateway.wire.walk import restore_free, restore_string
+from gateway.wire.walk import restore_free, restore_names, restore_string
 
 #: Types of content blocks and of the typed objects inside them. A type that is missing here is
 #: refused: nobody knows where its text would be.
@@ -183,7 +183,7 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
     kind = value.get("type")
     if isinstance(kind, str) and kind in _SIGNED_BLOCKS:
         return value
-    return {
+    restored = {
         name: restore_free(member, restore)
         if name in _FREE
         else member
@@ -191,6 +191,7 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         else restore_node(member, restore)
         for name, member in value.items()
     }
+    return restore_names(restored, restore)
 
 
 class AnthropicWalk(SchemaWalk):

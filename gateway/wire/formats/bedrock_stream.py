@@ -30,7 +30,7 @@ from gateway.wire.schema import is_blob
 from gateway.wire.sse import SseParser, serialise
 from gateway.wire.stream import MAX_WORD, DeltaStream, Found, Frame, Framing, Path, Piece
 from gateway.wire.strictjson import read_answer, write_answer
-from gateway.wire.walk import restore_free, restore_string
+from gateway.wire.walk import restore_free, restore_names, restore_string
 
 #: Members of answers that go back to the provider byte for byte, or are a model's thinking.
 _KEPT: Final = frozenset(
@@ -55,7 +55,7 @@ def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
         return [restore_answer(item, restore) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
+    restored = {
         name: member
         if name in _KEPT
         else restore_free(member, restore)
@@ -63,6 +63,7 @@ def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
         else restore_answer(member, restore)
         for name, member in value.items()
     }
+    return restore_names(restored, restore)
 
 
 def usage_from(document: Any) -> Usage:

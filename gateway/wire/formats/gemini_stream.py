@@ -25,7 +25,7 @@ from gateway.wire.stream import (
     Piece,
     SseFraming,
 )
-from gateway.wire.walk import restore_free, restore_string
+from gateway.wire.walk import restore_free, restore_names, restore_string
 
 #: Members of a chunk that repeat in every chunk, and those of a candidate that say nothing new.
 _REPEATED: Final = spellings("modelVersion responseId createTime")
@@ -66,7 +66,7 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         kept = kept | {"text"}
     if isinstance(value.get("data"), str) and not _MEDIA.isdisjoint(value):
         kept = kept | {"data"}
-    return {
+    restored = {
         name: inside
         if name in kept
         else restore_free(inside, restore)
@@ -74,6 +74,7 @@ def restore_node(value: Any, restore: Callable[[str], str]) -> Any:
         else restore_node(inside, restore)
         for name, inside in value.items()
     }
+    return restore_names(restored, restore)
 
 
 def _holds_answers(value: Any) -> bool:

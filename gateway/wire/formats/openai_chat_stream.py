@@ -15,7 +15,7 @@ from gateway.wire.base import RestorerFactory, words
 from gateway.wire.openai_schema import SEALS, error_word, usage_from
 from gateway.wire.schema import is_blob
 from gateway.wire.stream import DeltaStream, Found, Frame, Path, Piece, SseFrame, SseFraming
-from gateway.wire.walk import restore_free, restore_string
+from gateway.wire.walk import restore_free, restore_names, restore_string
 
 #: What a model thought, as the servers of this API call it: a token in it stays a token, because
 #: it goes back on the next turn as it came.
@@ -63,7 +63,8 @@ def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
     kind = value.get("type")
     if isinstance(kind, str) and kind in _THOUGHT_TYPES:
         return value
-    return {name: _restored_member(name, member, restore) for name, member in value.items()}
+    members = {name: _restored_member(name, member, restore) for name, member in value.items()}
+    return restore_names(members, restore)
 
 
 def _restored_member(name: str, member: Any, restore: Callable[[str], str]) -> Any:

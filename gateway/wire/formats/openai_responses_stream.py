@@ -235,7 +235,7 @@ class ResponsesStream(DeltaStream):
         return self._whole(text, must_be_json=True)
 
     def _whole(self, text: str, *, must_be_json: bool) -> str:
-        if "[" not in text:
+        if "[" not in text and "\\u00" not in text:
             return self._restore(text)  # no token, so nothing needs its place in the JSON known
         run = Run(self._restorers, must_be_json=must_be_json)
         return run.feed(text) + run.flush()
