@@ -14,8 +14,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from deck.pane.keys import (
+    ENTER,
+    ENTER_DELAY_SECONDS,
+    PASTE_END,
+    PASTE_START,
+    sanitize,
+)
 from deck.pane.status import PaneState
-from deck.pane.typing import ENTER, ENTER_DELAY_SECONDS, PASTE_END, PASTE_START, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,10 @@ from pathlib import Path
 
 from deck.pane.errors import PaneError, PaneStartError
 from deck.pane.hooks import HookFile
+from deck.pane.human_line import HumanLine
+from deck.pane.keys import CLEARING
 from deck.pane.process import ExitStatus, PaneProcess
+from deck.pane.sight import View
 from deck.pane.status import (
     DEFAULT_CHROME,
     NO_MARKS,
@@ -37,18 +40,7 @@ from deck.pane.status import (
 )
 from deck.pane.terminal.engine import EngineKind, make_engine
 from deck.pane.tree import StopProof
-from deck.pane.typing import (
-    CLEARING,
-    Done,
-    HumanLine,
-    LineKind,
-    Outcome,
-    OutcomeKind,
-    Step,
-    Typist,
-    View,
-    Write,
-)
+from deck.pane.typing import Done, LineKind, Outcome, OutcomeKind, Step, Typist, Write
 
 # The screen is looked at again this long after output, so that a burst is judged once.
 SETTLE_SECONDS = 0.03

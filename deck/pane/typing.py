@@ -3,23 +3,29 @@
 Owns the rules of injection: nothing is written while the pane is booting, paused, busy, blocked
 by a dialog, or holds a person's unfinished line; what a person has left behind in the input (a line
 given up, or the prompt that Esc brings back) is cleared first; text and Enter are separate writes
-200 ms apart;
-Enter is not sent into a dialog that opened in between; after Enter the text must have left the
-input or the agent must have said something, else Enter goes out once more, never twice. The result
-says what was proved, not what was hoped. Driven by `pane`, which does the writing and the waiting.
+200 ms apart; Enter is not sent into a dialog that opened in between; after Enter the text must have
+left the input (`sight`) or the agent must have said something, else Enter goes out once more, never
+twice. The result says what was proved, not what was hoped. Driven by `pane`, which does the writing
+and the waiting.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final
 
+from deck.pane.keys import (
+    CLEARING,
+    ENTER,
+    ENTER_DELAY_SECONDS,
+    PASTE_END,
+    PASTE_START,
+    sanitize,
+)
+from deck.pane.sight import VERIFY_CHARS, Sight, View, squeeze, squeezed_page
 from deck.pane.status import PaneState
 
-# Contract 1.6; measured: every client submits with it, two need at least 20 ms.
-ENTER_DELAY_SECONDS: Final = 0.2
 # Enter waits until the text is on the screen: a busy agent reads late, and would take text and
 # Enter for one paste however far apart they were written. One that shows nothing gets it after all.
 SHOW_SECONDS: Final = 2.0
@@ -32,22 +38,12 @@ LEFT_SECONDS: Final = 0.15
 # Contract 1.7: a boot line must be visible within this, else it is typed again, twice in all.
 VERIFY_SECONDS: Final = 3.0
 BOOT_INJECTIONS: Final = 2
-VERIFY_RUNES: Final = 24
-VERIFY_ROWS: Final = 40
 # A screen that merely moves (a clock, an animation) is not believed to be work for ever.
 HINT_PATIENCE_SECONDS: Final = 20.0
-# A person's unfinished line is left alone this long after the last key.
-PERSON_SECONDS: Final = 60.0
 # An agent that starts slowly (measured: 9 s for a first start of codex) or is busy reads late.
 UNREAD_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
-# To the end of the line, then kill it: two keys that every composer and line reader measured takes.
-# A write of its own for each, because some take several bytes in one read for a paste.
-CLEARING: Final = (b"\x05", b"\x15")
 CLEAR_SECONDS: Final = 0.1
-PASTE_START: Final = b"\x1b[200~"
-PASTE_END: Final = b"\x1b[201~"
-ENTER: Final = b"\r"
 
 
 #: States in which a key goes astray, or answers what it was not meant for.
@@ -97,29 +93,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What can be seen of a pane at one instant.
-
-    `certain`: the state comes from a signal, not from looking. `facts` counts the agent's own
-    reports of work (OSC 7501, title). `line_limit` is the most bytes the terminal takes in one
-    line, None in raw mode, when it takes any number. `unread`: bytes the agent has been sent and
-    has not read; in line mode only finished lines count.
-    """
-
-    rows: tuple[str, ...]
-    cursor: tuple[int, int]
-    state: PaneState
-    certain: bool
-    bracketed_paste: bool
-    person_typing: bool
-    facts: int
-    line_limit: int | None = None
-    unread: int = 0
-    #: Something a person has left in the input would be submitted with the line.
-    leftover: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Write:
     """Send these bytes to the agent, then step again."""
 
@@ -146,139 +119,6 @@ class _Phase(Enum):
     TYPED = 2
     ENTERED = 3
     OVER = 4
-
-
-# What a composer draws around its text: borders, and the mark it opens a line with.
-_FRAME = re.compile(r"[\u2500-\u259f|\s\x00]+")
-_MOVING = re.compile(r"[\d\u2800-\u28ff◐-◓✦✳✶✻✽·•∗*]+")
-
-
-def sanitize(line: str) -> str:
-    """One line without control characters: breaks and tabs become spaces, the rest is dropped.
-
-    Paste brackets inside the text would end the paste early; without ESC they cannot.
-    """
-    spaced = re.sub(r"[\r\n\t\v\f\x85\u2028\u2029]+", " ", line)
-    return "".join(c for c in spaced if c.isprintable() or c in "\u200d\ufe0f").strip()
-
-
-def squeeze(text: str) -> str:
-    """Text without white space and without box borders: what stays equal however it is wrapped."""
-    return _FRAME.sub("", text)
-
-
-def last_visible(rows: tuple[str, ...]) -> list[str]:
-    return [row for row in rows if row.strip()][-VERIFY_ROWS:]
-
-
-def squeezed_page(rows: tuple[str, ...]) -> str:
-    return "".join(squeeze(row) for row in last_visible(rows))
-
-
-class Sight:
-    """Where a line stands on the screen; two sights tell whether it was submitted in between."""
-
-    def __init__(self, line: str, view: View) -> None:
-        bare = squeeze(line)
-        head, tail = bare[:VERIFY_RUNES], bare[-VERIFY_RUNES:]
-        rows = [text for row in last_visible(view.rows) if (text := squeeze(row))]
-        page = "".join(rows)
-        last = page.rfind(tail) if tail else -1
-        self.shown = last >= 0
-        self.visible = self.shown or (bool(head) and head in page)
-        # What follows the line, without the glyphs that move on their own, and on how many rows.
-        self.below = _MOVING.sub("", page[last + len(tail) :]) if self.shown else ""
-        self.rows_below = _rows_after(rows, last + len(tail)) if self.shown else 0
-        self.count = page.count(tail) if tail else 0
-        self.at_cursor = self.shown and (
-            _ends_at_cursor(tail, view) or _ends_above_cursor(tail, view)
-        )
-        self.collapsed = not self.shown and "pasted" in page[-400:].lower()
-
-    def left_since(self, before: Sight) -> bool:
-        """Whether the line was in the input in `before` and is no longer there now."""
-        if before.at_cursor:
-            return not self.at_cursor
-        if before.shown:
-            moved_up = self.rows_below > before.rows_below and self.below != before.below
-            return not self.shown or moved_up
-        return before.collapsed and not self.collapsed
-
-
-def _rows_after(rows: list[str], place: int) -> int:
-    """How many rows come after the one in which offset `place` of their joined text ends."""
-    end = 0
-    for index, row in enumerate(rows):
-        end += len(row)
-        if end >= place:
-            return len(rows) - index - 1
-    return 0
-
-
-def _ends_at_cursor(tail: str, view: View) -> bool:
-    y, x = view.cursor
-    if not 0 <= y < len(view.rows):
-        return False
-    text = squeeze(view.rows[y][:x])
-    if not text:
-        return False  # the cursor stands on a line of its own
-    for above in range(y - 1, max(-1, y - 6), -1):
-        if len(text) >= len(tail):
-            break
-        text = squeeze(view.rows[above]) + text
-    return text.endswith(tail)
-
-
-def _ends_above_cursor(tail: str, view: View) -> bool:
-    """Whether Enter was taken for a line break: the cursor is on a new row of the same input."""
-    y, x = view.cursor
-    if view.line_limit is not None or x == 0 or not 0 < y < len(view.rows):
-        return False
-    if squeeze(view.rows[y][:x]):
-        return False
-    above = replace(view, cursor=(y - 1, len(view.rows[y - 1])))
-    return _ends_at_cursor(tail, above)
-
-
-class HumanLine:
-    """Whether a person has begun a line in this pane and not finished it."""
-
-    _CLOSING = frozenset(b"\r\n\x03\x04\x15\x1a")
-
-    def __init__(self) -> None:
-        self._length = 0
-        self._at = float("-inf")
-
-    def feed(self, data: bytes, now: float, *, working: bool = False) -> None:
-        """Bytes the person sent. Enter, ^C, ^D, ^U, ^Z and a lone ESC end the line.
-
-        Not so an ESC while the agent works: several then put the prompt back into the input.
-        """
-        self._at = now
-        if data == b"\x1b":
-            self._length = int(working)
-            return
-        pasted = data.startswith(PASTE_START)
-        if data.startswith(b"\x1b") and not pasted:
-            return  # a cursor or function key
-        for byte in data:
-            if byte in self._CLOSING and not pasted:
-                self._length = 0
-            elif byte in (0x08, 0x7F):
-                self._length = max(0, self._length - 1)
-            elif byte >= 0x20:
-                self._length += 1
-
-    def clear(self) -> None:
-        """Forget the line: what was typed went elsewhere."""
-        self._length = 0
-
-    def open_at(self, now: float) -> bool:
-        return self._length > 0 and now - self._at < PERSON_SECONDS
-
-    def left_at(self, now: float) -> bool:
-        """Whether a line was begun and given up."""
-        return self._length > 0 and not self.open_at(now)
 
 
 class Typist:
@@ -449,10 +289,10 @@ class Typist:
         page = squeezed_page(view.rows)
         if not page.startswith(self._echo):
             return sight.shown or sight.collapsed
-        return squeeze(self.line)[-VERIFY_RUNES:] in page[len(self._echo) :] or sight.collapsed
+        return squeeze(self.line)[-VERIFY_CHARS:] in page[len(self._echo) :] or sight.collapsed
 
     def _remember_echo(self, view: View) -> None:
-        page, tail = squeezed_page(view.rows), squeeze(self.line)[-VERIFY_RUNES:]
+        page, tail = squeezed_page(view.rows), squeeze(self.line)[-VERIFY_CHARS:]
         last = page.rfind(tail) if tail else -1
         self._echo = page[: last + len(tail)] if last >= 0 else ""
 

@@ -351,7 +351,7 @@ async def test_an_agent_that_exits_resolves_every_waiting_line(agents: Agents) -
 async def test_a_prompt_that_escape_brought_back_is_not_sent_with_the_next_line(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deck.pane.typing.PERSON_SECONDS", 1.0)
+    monkeypatch.setattr("deck.pane.human_line.PERSON_SECONDS", 1.0)
     pane = await agents.agent("signals", "returns")
     assert (await result(pane.inject("first"))).verified
     await until(lambda: pane.state is PaneState.WORKING)
@@ -367,7 +367,7 @@ async def test_a_prompt_that_escape_brought_back_is_not_sent_with_the_next_line(
 async def test_a_line_a_person_gave_up_is_cleared_before_the_next_one(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deck.pane.typing.PERSON_SECONDS", 1.0)
+    monkeypatch.setattr("deck.pane.human_line.PERSON_SECONDS", 1.0)
     pane = await agents.agent("signals")
     shell = await agents.run("sh", "-c", "echo ready; while read l; do echo got $l; done")
     await until(lambda: PaneState.IDLE is pane.state is shell.state)

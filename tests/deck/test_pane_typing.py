@@ -3,30 +3,28 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from deck.pane.status import PaneState
-from deck.pane.typing import (
-    BOOT_INJECTIONS,
+from deck.pane.keys import (
     CLEARING,
     ENTER,
     ENTER_DELAY_SECONDS,
     PASTE_END,
     PASTE_START,
+)
+from deck.pane.sight import Sight, View
+from deck.pane.status import PaneState
+from deck.pane.typing import (
+    BOOT_INJECTIONS,
     Done,
-    HumanLine,
     LineKind,
     OutcomeKind,
-    Sight,
     Step,
     Typist,
-    View,
     Wait,
     Write,
-    sanitize,
-    squeeze,
 )
 
 LINE = "Read .choragos/worker-task-coder.md for your task."
@@ -191,27 +189,6 @@ def test_enter_waits_for_the_text_to_show_in_an_agent_that_is_slow_to_draw() -> 
     assert done is not None
     assert (done.outcome.kind, done.outcome.enters) == (OutcomeKind.DELIVERED, 1)
     assert end < now + 0.5
-
-
-def test_an_enter_that_became_a_line_break_is_no_submission() -> None:
-    broken = View(
-        rows=("welcome", f" > {LINE}", "   ", "footer"),
-        cursor=(2, 3),
-        state=PaneState.IDLE,
-        certain=True,
-        bracketed_paste=True,
-        person_typing=False,
-        facts=0,
-    )
-    typed = replace(broken, rows=("welcome", f" > {LINE}", "footer"), cursor=(1, 3 + len(LINE)))
-    sent = replace(broken, rows=(f" > {LINE}", "working", " > "), cursor=(2, 3))
-    before = Sight(LINE, typed)
-    assert before.at_cursor
-    assert not Sight(LINE, broken).left_since(before)
-    assert Sight(LINE, sent).left_since(before)
-    # A line reader's cursor goes to the next row as well, and there it is one.
-    reader = replace(broken, line_limit=4095, rows=(LINE, ""), cursor=(1, 0))
-    assert Sight(LINE, reader).left_since(before)
 
 
 def test_a_line_left_standing_in_the_input_is_known_to_stand_there() -> None:
@@ -439,23 +416,6 @@ def test_a_line_that_the_terminal_would_cut_is_refused() -> None:
     assert agent.received == []
 
 
-@given(st.text())
-def test_a_line_is_one_line_of_printable_characters(text: str) -> None:
-    line = sanitize(text)
-    assert not any(c in line for c in "\r\n\t\x1b\x03\x7f\x9b")
-    assert sanitize(line) == line
-
-
-def test_a_paste_cannot_be_ended_from_inside() -> None:
-    assert sanitize("a\x1b[201~\rrm -rf /\n") == "a[201~ rm -rf /"
-
-
-@given(st.text(alphabet="abc def.│|─", min_size=1), st.integers(3, 30))
-def test_a_wrapped_and_boxed_text_squeezes_to_the_same(text: str, width: int) -> None:
-    rows = [text[i : i + width] for i in range(0, len(text), width)]
-    assert "".join(squeeze(f"│ {row:<{width}} │") for row in rows) == squeeze(text)
-
-
 def test_a_spinner_below_the_input_does_not_pass_for_a_submission() -> None:
     agent = Agent()
     agent.input = LINE
@@ -463,38 +423,6 @@ def test_a_spinner_below_the_input_does_not_pass_for_a_submission() -> None:
     moved = replace(before, rows=(*before.rows, "✻ 12 tips"), cursor=(0, 0))
     moved_on = replace(before, rows=(*before.rows, "✶ 13 tips"), cursor=(0, 0))
     assert not Sight(LINE, moved_on).left_since(Sight(LINE, moved))
-
-
-@pytest.mark.parametrize(
-    ("keys", "is_open"),
-    [
-        ([b"hel"], True),
-        ([b"hel", b"\r"], False),
-        ([b"hel", b"\x7f\x7f\x7f"], False),
-        ([b"hel", b"\x15"], False),
-        ([b"hel", b"\x1b"], False),
-        ([b"\x1b[A"], False),
-        ([b"\x1b[200~two\rlines\x1b[201~"], True),
-        ([b"y\r"], False),
-    ],
-)
-def test_a_persons_line_is_open_until_it_is_finished(keys: list[bytes], is_open: bool) -> None:
-    human = HumanLine()
-    for key in keys:
-        human.feed(key, 10.0)
-    assert human.open_at(11.0) is is_open
-    assert not human.open_at(80.0)
-    assert not human.left_at(11.0)
-    assert human.left_at(80.0) is is_open
-
-
-def test_escape_while_the_agent_works_may_put_its_prompt_back_into_the_input() -> None:
-    human = HumanLine()
-    human.feed(b"\x1b", 10.0, working=True)
-    assert human.open_at(11.0)
-    assert human.left_at(80.0)
-    human.feed(b"\r", 81.0)
-    assert not human.left_at(200.0)
 
 
 def test_what_a_person_left_in_the_input_is_cleared_before_a_line_is_typed() -> None:
