@@ -23,7 +23,6 @@ import inspect
 import os
 import socket
 import stat
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +37,7 @@ from gateway.listening import StartError
 from gateway.logs import say, where
 from gateway.peers import Peer
 from gateway.stamps import Change, StampRefused
+from gateway.stamps_file import read_stamps, write_stamps
 from gateway.unix_path import reachable
 from shared import __version__
 from shared.ledger import LedgerError
@@ -89,7 +89,7 @@ class Control:
         if not hasattr(socket, "SO_PEERCRED"):
             say("warning: no control socket: this system does not name the caller of one")
             return
-        self._stamps.load(await asyncio.to_thread(_read_stamps, self._file))
+        self._stamps.load(await asyncio.to_thread(read_stamps, self._file))
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -276,7 +276,7 @@ class Control:
         """Let a gateway that is started again know the stamps; they need not survive a power
         cut, which ends the decks too."""
         async with self._saving:
-            await asyncio.to_thread(_write_stamps, self._file, orjson.dumps(self._stamps.dump()))
+            await asyncio.to_thread(write_stamps, self._file, orjson.dumps(self._stamps.dump()))
 
     # -- operators -------------------------------------------------------------------------------
 
@@ -371,20 +371,3 @@ def _clear(path: Path, short: str) -> None:
         f"Another program answers on {path}; stop that gateway, or set SPHRAGIS_HOME to another "
         "place."
     )
-
-
-def _read_stamps(path: Path) -> object:
-    try:
-        return orjson.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _write_stamps(path: Path, data: bytes) -> None:
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".stamps-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError as wrong:
-        say(f"warning: {path} cannot be written ({wrong.strerror}); a restart forgets the stamps")

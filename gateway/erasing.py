@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,7 +70,9 @@ def _mounted(name: str) -> Callable[[Gateway, dict[str, Any]], Awaitable[dict[st
         ledger, stores = gateway.ledger, gateway.stores
         if ledger is None or stores is None:
             raise EvidenceRefused("The ledger is being opened; ask again in a moment.")
-        return await asyncio.to_thread(done, name, ledger, stores, body)
+        # The stamps are the loop's own.
+        now = replace(stores, delegated=gateway.stamps.delegated())
+        return await asyncio.to_thread(done, name, ledger, now, body)
 
     return operation
 
@@ -130,6 +133,7 @@ def closed_ledger(settings: Settings, policy: Policy) -> Iterator[tuple[Ledger, 
         )
     key = load_commitment_key(settings.keys_dir)
     stores = stores_of(settings, policy, key)
+    stores.delegated = _delegated(settings)
     with Ledger.open(
         settings.ledger_dir,
         keys=settings.keys_dir,
@@ -140,6 +144,16 @@ def closed_ledger(settings: Settings, policy: Policy) -> Iterator[tuple[Ledger, 
             yield ledger, stores
         finally:
             stores.close()
+
+
+def _delegated(settings: Settings) -> frozenset[tuple[str, str]]:
+    """Return which roles living decks gave a task, as the last gateway noted it."""
+    from gateway.stamps import Stamps
+    from gateway.stamps_file import read_stamps
+
+    stamps = Stamps()
+    stamps.load(read_stamps(settings.stamps_file))
+    return stamps.delegated_by_living()
 
 
 # -- the vault -------------------------------------------------------------------------------------

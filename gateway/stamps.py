@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -134,6 +134,19 @@ class Stamps:
     def is_deck(self, one: Process) -> bool:
         """Tell whether a process stamps here."""
         return any(session.owner == one for session in self._sessions.values())
+
+    def delegated(self) -> frozenset[tuple[str, str]]:
+        """Return the (session, role) that have a task, also those of a deck that died lately."""
+        return self._with_task(self._sessions.items())
+
+    def delegated_by_living(self) -> frozenset[tuple[str, str]]:
+        """Return the (session, role) to which a living deck gave a task."""
+        return self._with_task((n, s) for n, s in self._sessions.items() if s.dead_since is None)
+
+    def _with_task(self, sessions: Iterable[tuple[str, _Session]]) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (name, role) for name, one in sessions for role, task in one.roles.items() if task
+        )
 
     def sweep(self) -> None:
         """Look which decks live, and forget those that died long ago."""

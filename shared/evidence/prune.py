@@ -4,8 +4,8 @@ Owns what is removed: segment files and level-0 tiles wholly below the new begin
 upper tiles stay, because proofs about later records need them (C2SP tlog-tiles, pruning). A mark
 and then the record are durable before the first file goes; a kill in between is mended by the next
 prune or the next start, which look for the mark and need not read the log. A hold, a retention
-class, kept evidence or an open request stops it before anything is changed. Called by the
-gateway's control interface and verbs.
+class, kept evidence or what is still open in it (see `unfinished`) stops it before anything is
+changed. Called by the gateway's control interface and verbs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from shared.evidence.errors import EvidenceBlocked, EvidenceError
 from shared.evidence.requests import flag, required_text, time_of
 from shared.evidence.retention import DAY_US, Blocked, sentence
 from shared.evidence.stores import Stores
+from shared.evidence.unfinished import unfinished
 from shared.ledger import Ledger, LedgerError, NoteRefused
 from shared.ledger.segment import (
     SEGMENTS,
@@ -231,9 +232,8 @@ def _blocked(stores: Stores, going: list[Sealed]) -> Iterator[Blocked]:
     for name, (until, seqs) in classes.items():
         yield Blocked("", f'the retention class "{name}"', until, seqs)
     if evidence:
-        yield Blocked("", "evidence that is kept and not erased", 0, evidence)
-    if waiting := _open_requests(directory, going[-1].seal):
-        yield Blocked("", "a request that has no outcome yet", 0, waiting)
+        yield Blocked("", "evidence that is kept and not erased", 0, evidence, "it is erased")
+    yield from unfinished(directory, going[-1].seal, stores.delegated)
 
 
 def _rotations(directory: Path, size: int) -> list[dict[str, Any]]:
@@ -258,16 +258,6 @@ def _keys_present(stores: Stores) -> set[str]:
         return set()
     stores.keys.open()
     return {item.keyid for item in stores.keys.all()}
-
-
-def _open_requests(directory: Path, seal: Seal) -> list[int]:
-    """Return the requests before a seal that have no outcome to this day."""
-    waiting = set(seal.open_requests)
-    if waiting:
-        for record in records.records(directory, records.OUTCOME, start=seal.size):
-            if record["type"] == "outcome":
-                waiting.discard(record.get("ref"))
-    return sorted(waiting)
 
 
 def _complete_tiles(directory: Path) -> None:

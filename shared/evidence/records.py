@@ -25,6 +25,8 @@ HOLD: Final = b'"type":"hold"'
 ERASE: Final = b'"type":"erase"'
 ROTATION: Final = b'"type":"key_rotate"'
 OUTCOME: Final = b'"type":"outcome"'
+GATES: Final = (b'"type":"gate_open"', b'"type":"gate_decision"')
+DELEGATIONS: Final = (b'"type":"delegate"', b'"type":"revoke"')
 RETENTION: Final = b'"retention":{'
 
 

@@ -55,12 +55,13 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a group must stay; `until` in microseconds since 1970, 0: until it is released."""
+    """Why a group must stay; `until` in microseconds since 1970, 0: until what `ends` says."""
 
     keyid: str
     reason: str
     until: int
     records: Sequence[int]
+    ends: str = "it is released"
 
 
 def holding(kept: Kept, holds: Iterable[Hold], now: int) -> Blocked | None:
@@ -85,7 +86,7 @@ def sentence(blocked: Sequence[Blocked], what: str) -> str:
     first = max(blocked, key=lambda item: (item.until == 0, item.until))
     same = [item for item in blocked if item.reason == first.reason]
     records = sorted({seq for item in same for seq in item.records})
-    until = f"until {date_of(first.until)}" if first.until else "until it is released"
+    until = f"until {date_of(first.until) if first.until else first.ends}"
     others = len({item.reason for item in blocked}) - 1
     more = f" (and {others} other reason(s))" if others else ""
     named = f" for {_numbers(records)}" if records else ""

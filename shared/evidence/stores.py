@@ -40,7 +40,8 @@ class OtherMemory:
 
 @dataclass(slots=True)
 class Stores:
-    """The evidence of the ledger in `ledger_dir`; `tenant_key` hides names (32 bytes)."""
+    """The evidence of the ledger in `ledger_dir`; `tenant_key` hides names (32 bytes). `delegated`:
+    which (session, role) has a task now, None where nobody can tell."""
 
     ledger_dir: Path
     keys: KeyStore
@@ -48,6 +49,7 @@ class Stores:
     tenant_key: bytes = field(repr=False)
     other: OtherMemory = field(default_factory=OtherMemory)
     clock: Callable[[], float] = time.time
+    delegated: frozenset[tuple[str, str]] | None = None
 
     def now(self) -> int:
         """Return the time in microseconds since 1970."""

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_harness import Gateway, Provider, running
+from gateway_harness import Gateway, Provider, running, sphragis_forked
 
 from gateway.control import _clear
 from gateway.control_client import ControlRefused, NoGateway, ask
 from gateway.errors import GatewayError
 from gateway.listening import StartError
 from gateway.unix_path import reachable
+from shared.ledger import verify_path
 from shared.ledger.texts import list_texts, read_text
 
 KEY = "sk-control-0123456789abcdef"
@@ -341,6 +342,41 @@ def test_policy_and_settings_are_kept_whole_under_their_digests_without_a_key(
     assert len(list_texts(ledger)) == 2
     for path in ledger.rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
+
+
+# -- what is open keeps its segment ---
+
+
+def test_a_segment_with_a_delegation_in_force_is_not_pruned(
+    provider: Provider, tmp_path: Path
+) -> None:
+    old = {"before": "2200-01-01", "basis": "storage limit", "operator": "op"}
+    named = "a delegation that is in force forbids it until it is revoked for record "
+
+    def prune_closed() -> tuple[int, str]:
+        line = ["prune", "--before", "2200-01-01", "--basis", "b"]
+        env = {**os.environ, "SPHRAGIS_HOME": str(tmp_path / "home")}
+        done = sphragis_forked(*line, env=env)
+        return done.returncode, done.stderr
+
+    with running(tmp_path / "home", provider.url) as gateway:
+        stamp(gateway, "coder", "T1")
+        ask(gateway.home, "/v1/seal")
+        with pytest.raises(ControlRefused, match=named):
+            ask(gateway.home, "/v1/prune", old)
+        assert gateway.stop() == 0
+        code, said = prune_closed()
+        assert (code, named in said) == (1, True), "the deck, this process, still lives"
+        gateway.start()
+        stamp(gateway, "coder", None)
+        by_child(gateway, "/v1/stamp", {"session": "run-2", "role": "coder", "task": "T9"})
+        ask(gateway.home, "/v1/seal")
+        with pytest.raises(ControlRefused, match=named):
+            ask(gateway.home, "/v1/prune", old)  # its deck died just now: calls still carry T9
+        assert gateway.stop() == 0
+    assert prune_closed() == (0, "")
+    verdict = verify_path(tmp_path / "home" / "ledger")
+    assert verdict.exit_code == 0, verdict.findings
 
 
 # -- a disk with little space ---

@@ -195,9 +195,101 @@ def test_a_retention_class_stops_it_until_its_end(
 def test_a_request_without_outcome_stops_it(ledger: Ledger, stores: Stores) -> None:
     seq = ledger.append("request", {"id": "c"}).result().seq
     fill(ledger, 300)
-    assert f"for record {seq}" in blocked(ledger, stores)
+    said = blocked(ledger, stores)
+    assert (
+        f"a request that has no outcome yet forbids it until it has one for record {seq}." in said
+    )
     ledger.append("outcome", {"ref": seq, "outcome": {"status": "ok"}}).result()
     assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+GATE = {"run": "s1", "gate": {"id": "G1", "state": "open"}}
+DECK_GATE = {"run": "s1", "ext": {"op": "gate-opened", "id": "G1"}}
+
+
+@pytest.mark.parametrize("gate", [GATE, DECK_GATE])
+def test_a_gate_without_decision_stops_it(
+    ledger: Ledger, stores: Stores, gate: dict[str, Any]
+) -> None:
+    seq = ledger.append("gate_open", gate).result().seq
+    fill(ledger, 300)
+    sentence = f"a gate that is not decided yet forbids it until it is decided for record {seq}."
+    assert sentence in blocked(ledger, stores)
+    other = {**gate, "run": "s2"}
+    ledger.append("gate_decision", other).result()
+    assert sentence in blocked(ledger, stores), "of another run"
+    decided = {**gate, "gate": {**gate.get("gate", {}), "state": "rejected"}}
+    if "gate" not in gate:
+        decided = {"run": "s1", "ext": {"op": "gate-decided", "id": "G1", "state": "void"}}
+    ledger.append("gate_decision", decided).result()
+    assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+def test_a_gate_that_is_opened_again_later_stops_nothing(ledger: Ledger, stores: Stores) -> None:
+    ledger.append("gate_open", GATE).result()
+    ledger.append("gate_decision", GATE).result()
+    fill(ledger, 300)
+    ledger.append("gate_open", GATE).result()
+    assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+def stamp(task: str, role: str = "coder") -> dict[str, Any]:
+    action = {"kind": "control", "name": "stamp", "target": role}
+    return {"run": "s1", "task": task, "action": action}
+
+
+@pytest.mark.parametrize("end", ["revoke", "delegate"])
+def test_a_delegation_in_force_stops_it(ledger: Ledger, stores: Stores, end: str) -> None:
+    seq = ledger.append("delegate", stamp("T1")).result().seq
+    fill(ledger, 300)
+    ledger.append("revoke", stamp("T1", "reviewer")).result()
+    sentence = f"a delegation that is in force forbids it until it is revoked for record {seq}."
+    assert sentence in blocked(ledger, stores)
+    stores.delegated = frozenset({("s1", "coder")})
+    assert sentence in blocked(ledger, stores)
+    ledger.append(end, stamp("T2")).result()
+    assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+def test_a_stamp_of_a_deck_that_is_gone_stops_nothing_where_that_is_known(
+    ledger: Ledger, stores: Stores
+) -> None:
+    ledger.append("delegate", stamp("T1")).result()
+    fill(ledger, 300)
+    blocked(ledger, stores)
+    stores.delegated = frozenset({("s2", "coder"), ("s1", "reviewer")})
+    assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+@pytest.mark.parametrize("by_record", [True, False])
+def test_a_delegation_to_no_role_lasts_until_it_is_revoked(
+    ledger: Ledger, stores: Stores, by_record: bool
+) -> None:
+    stores.delegated = frozenset()
+    seq = ledger.append("delegate", {"run": "s1", "task": "T1"}).result().seq
+    fill(ledger, 300)
+    assert f"for record {seq}." in blocked(ledger, stores)
+    ledger.append("delegate", {"run": "s1", "task": "T2"}).result()
+    assert f"for record {seq}." in blocked(ledger, stores)
+    ledger.append("revoke", {"ref": seq} if by_record else {"run": "s1", "task": "T1"}).result()
+    assert prune(ledger, stores, {**ASK, "before": "2999-01-01"})["segments"] > 0
+
+
+def test_the_record_of_a_refusal_names_each_reason(ledger: Ledger, stores: Stores) -> None:
+    seqs = [
+        ledger.append("request", {"id": "c"}).result().seq,
+        ledger.append("gate_open", GATE).result().seq,
+        ledger.append("delegate", stamp("T1")).result().seq,
+    ]
+    fill(ledger, 300)
+    assert "(and 2 other reason(s))." in blocked(ledger, stores)
+    denied = [r for r in ledger.records() if r["type"] == "deny"][-1]["ext"]
+    assert denied["reasons"] == [
+        "a delegation that is in force",
+        "a gate that is not decided yet",
+        "a request that has no outcome yet",
+    ]
+    assert denied["records"] == seqs
 
 
 @pytest.mark.parametrize(
