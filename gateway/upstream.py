@@ -250,6 +250,6 @@ def _payload(body: bytes) -> aiohttp.BytesPayload | io.BytesIO | None:
 def _broken(wrong: BaseException) -> UpstreamFailed:
     if isinstance(wrong, asyncio.TimeoutError | TimeoutError):
         return UpstreamFailed("timeout", "The provider stopped answering.", 504)
-    if isinstance(wrong, aiohttp.ContentTypeError | aiohttp.ClientPayloadError):
+    if isinstance(wrong, aiohttp.ClientResponseError | aiohttp.ClientPayloadError):
         return UpstreamFailed("cut", "The provider's answer broke off or cannot be decoded.")
     return UpstreamFailed("cut", "The provider closed the connection before it had answered.")

@@ -68,6 +68,7 @@ class SseParser:
         self._lines: list[bytes] = []
         self._at_start = True
         self._swallow_lf = False
+        self._is_crlf = False
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """Return the events that `data` completes. Raises WireRefused when one is too large."""
@@ -88,7 +89,7 @@ class SseParser:
         """Return the event that the end of the stream leaves without its blank line, if any."""
         rest = bytes(self._buffer[self._line_start :])
         if rest:
-            self._lines.append(rest)
+            self._lines.append(rest.removesuffix(b"\r"))
         self._line_start = len(self._buffer)
         if self._lines:
             return [self._take()]
@@ -100,17 +101,24 @@ class SseParser:
             # The second half of a CRLF that was split between two chunks.
             if self._buffer[self._line_start] == 0x0A:
                 self._line_start += 1
+                self._is_crlf = True
                 self._searched = max(self._searched, self._line_start)
             self._swallow_lf = False
         found = _LINE_END.search(self._buffer, self._searched)
         if found is None:
             self._searched = len(self._buffer)
             return None
+        is_cr_last = found.group() == b"\r" and found.end() == len(self._buffer)
+        if is_cr_last and self._is_crlf:
+            # Half a line end, in all likelihood. Some clients do not take one in two pieces.
+            self._searched = found.start()
+            return None
+        self._is_crlf = found.group() == b"\r\n"
         line = bytes(self._buffer[self._line_start : found.start()])
         if self._at_start:
             line = line.removeprefix(_BYTE_ORDER_MARK)
             self._at_start = False
-        self._swallow_lf = found.group() == b"\r" and found.end() == len(self._buffer)
+        self._swallow_lf = is_cr_last
         self._line_start = self._searched = found.end()
         return line
 

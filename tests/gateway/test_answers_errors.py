@@ -205,3 +205,13 @@ def check(answer: httpx.Response) -> None:
     assert answer.text.count(MAIL) == 1
     assert json.dumps(MAIL) in answer.text
     assert not TOKEN.search(answer.text)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_answer_in_an_encoding_nobody_asked_for_is_said_to_be_unreadable(
+    gateway: Gateway, provider: Provider, call: str
+) -> None:
+    provider.script = answering("{}", "application/json", **{"content-encoding": "zstd"})
+    answer = ask(gateway, call)
+    assert answer.status_code == 502
+    assert "cannot be decoded" in answer.text

@@ -107,3 +107,17 @@ def test_other_data_leaves_every_other_line_as_it_is(end: str) -> None:
     kept = [line for line in lines if not line.startswith("data")]
     kept[2:2] = ["data: new", "data: text"]
     assert event.with_data("new\ntext") == (end.join(kept) + end + end).encode()
+
+
+def test_an_event_of_a_stream_with_crlf_is_not_cut_within_its_last_line_end() -> None:
+    parser = SseParser()
+    stream = b"data: 1\r\n\r\ndata: 2\r\n\r\n"
+    events = [event for at in range(len(stream)) for event in parser.feed(stream[at : at + 1])]
+    assert [event.raw for event in events] == [b"data: 1\r\n\r\n", b"data: 2\r\n\r\n"]
+    assert parser.close() == []
+
+
+def test_a_stream_with_crlf_that_ends_within_a_line_end_ends_its_event() -> None:
+    parser = SseParser()
+    assert parser.feed(b"data: 1\r\n\r") == []
+    assert [event.data for event in parser.close()] == ["1"]
