@@ -37,7 +37,7 @@ class Run:
     def __init__(self, restorers: RestorerFactory, *, must_be_json: bool) -> None:
         self._place = JsonPrefix(must_be_json=must_be_json)
         self._spelling = PlainSpelling() if must_be_json else None
-        #: A backslash at the end of a piece goes out at once: most escapes need no change.
+        #: Whether a backslash at the end of a piece went out: most escapes need no change.
         self._is_begun = False
         self._escapes = 0
         self._restorer: StreamRestorer = restorers(self._encode)
@@ -47,7 +47,8 @@ class Run:
         if self._spelling is None:
             return self._restored(piece)
         shown = self._continued(self._restored(self._spelling.feed(piece)))
-        if self._spelling.held == "\\" and not self._is_begun and not self._restorer.held:
+        is_free = not (self._is_begun or self._restorer.held)
+        if self._spelling.held == "\\" and is_free:
             self._is_begun = True
             return shown + "\\"
         return shown

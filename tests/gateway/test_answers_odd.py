@@ -146,6 +146,20 @@ def test_an_escape_in_tool_arguments_holds_no_piece_back() -> None:
     assert not run.held
 
 
+def test_the_end_of_arguments_spelled_in_escapes_says_what_their_pieces_said() -> None:
+    written = f'{{"a":"\\n{spelled(A, "[E]")}"}}'
+    place = {"item_id": "i", "output_index": 0}
+    kind = "response.function_call_arguments"
+    events = [{"type": f"{kind}.delta", **place, "delta": piece} for piece in written]
+    events.append({"type": f"{kind}.done", **place, "arguments": written})
+    stream = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+    out = streamed("openai.responses", SSE, stream.encode()).decode()
+    found = [json.loads(line[6:]) for line in out.splitlines() if line.startswith("data: ")]
+    assert len(found) == len(events)
+    pieces = "".join(event["delta"] for event in found[:-1])
+    assert json.loads(pieces) == json.loads(found[-1]["arguments"]) == {"a": f"\n{MAIL}"}
+
+
 def test_a_cut_escape_at_the_end_of_tool_arguments_comes_out_as_it_was() -> None:
     for written in ('{"a":"\\', '{"a":"\\u', '{"a":"\\u00', '{"a":"\\u005', '{"a":"\\u005b'):
         run = Run(restorers(ORIGINALS), must_be_json=True)

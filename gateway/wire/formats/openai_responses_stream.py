@@ -2,7 +2,8 @@
 
 Invariants: the client gets the provider's events with the provider's own `sequence_number`, so a
 broken stream can be resumed with `starting_after`; text of one content part, argument or command is
-one run; the `*.done` events and the final response hold the very text their deltas add up to;
+one run; the `*.done` events and the final response hold the very text their deltas add up to (but
+for a letter of an original that deltas may spell as an escape);
 what a model thought and what is encrypted passes byte for byte.
 An event whose text ends in what may be the beginning of a token waits for the next event: then it
 is known whether its run goes on, and what is left of a run that ended goes out with its last event.
