@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from shared.ledger.checkpoint import Checkpoint, Signer
 from shared.ledger.merkle import consistency_proof, leaf_hash, root_of
@@ -63,6 +64,79 @@ def serve_http(answer: Callable[[bytes], bytes | None]) -> Iterator[str]:
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+class LocalCalendar:
+    """An OpenTimestamps calendar on this machine: promises at once, and gives the rest once its
+    transaction is `mined`. Needs the package `opentimestamps`."""
+
+    def __init__(self) -> None:
+        self.mined = False
+        self.url = ""
+        self.asked: list[bytes] = []
+
+    def promise(self, digest: bytes) -> bytes:
+        from opentimestamps.core.notary import PendingAttestation
+        from opentimestamps.core.timestamp import Timestamp
+
+        stamp = Timestamp(digest)
+        stamp.attestations.add(PendingAttestation(self.url))
+        return self._bytes(stamp)
+
+    def rest(self, digest: bytes) -> bytes | None:
+        from opentimestamps.core.notary import BitcoinBlockHeaderAttestation
+        from opentimestamps.core.op import OpAppend
+        from opentimestamps.core.timestamp import Timestamp
+
+        self.asked.append(digest)
+        if not self.mined:
+            return None
+        stamp = Timestamp(digest)
+        block = stamp.ops.add(OpAppend(b"the other branches"))
+        block.attestations.add(BitcoinBlockHeaderAttestation(800_000))
+        return self._bytes(stamp)
+
+    @staticmethod
+    def _bytes(stamp: Any) -> bytes:
+        from opentimestamps.core.serialize import BytesSerializationContext
+
+        context = BytesSerializationContext()
+        stamp.serialize(context)
+        return bytes(context.getbytes())
+
+
+@contextmanager
+def serve_calendar(calendar: LocalCalendar) -> Iterator[LocalCalendar]:
+    """Serve it at `calendar.url`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self._say(200, calendar.promise(self.rfile.read(int(self.headers["content-length"]))))
+
+        def do_GET(self) -> None:
+            body = calendar.rest(bytes.fromhex(self.path.rpartition("/")[2]))
+            self._say(404 if body is None else 200, body or b"pending")
+
+        def _say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    calendar.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield calendar
     finally:
         server.shutdown()
         server.server_close()

@@ -24,6 +24,15 @@ TIMEOUT: Final = 20.0
 #: Bytes of its output that are read: a time stamp with all its certificates has less than 20 kB.
 MAX_OUTPUT: Final = 1 << 20
 
+
+class ProgramEnded(AnchorError):
+    """The program ran to its end and said, by its exit status, that it did not do it."""
+
+    def __init__(self, name: str, status: int) -> None:
+        super().__init__(f"The program {name} ended with status {status}.")
+        self.status = status
+
+
 #: What runs just now, so that the end of the program leaves none of it behind.
 _running: Final[set[subprocess.Popen[bytes]]] = set()
 
@@ -33,8 +42,8 @@ def run_program(
 ) -> bytes:
     """Run `command` with `data` on its standard input and return what it prints.
 
-    Raises AnchorError when it cannot be run, fails, prints too much or takes more than `timeout`
-    seconds.
+    Raises ProgramEnded when its exit status is not 0, AnchorError when it cannot be run, prints too
+    much or takes more than `timeout` seconds.
     """
     name = Path(command[0]).name
     # Files in place of pipes: a child that keeps a pipe open cannot make us wait.
@@ -63,7 +72,7 @@ def run_program(
             _running.discard(process)
             _end(process)
         if status != 0:
-            raise AnchorError(f"The program {name} ended with status {status}.")
+            raise ProgramEnded(name, status)
         if printed.seek(0, os.SEEK_END) > MAX_OUTPUT:
             raise AnchorError(f"The program {name} printed more than {MAX_OUTPUT} bytes.")
         printed.seek(0)

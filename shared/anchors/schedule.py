@@ -40,7 +40,7 @@ from shared.anchors.neighbors import (
 )
 from shared.anchors.programs import end_programs
 from shared.ledger import Ledger, LedgerError, RecordType
-from shared.ledger.segment import SEGMENTS
+from shared.ledger.segment import SEGMENTS, first_of, list_segments
 from shared.ledger.storage import reason
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ Say = Callable[[str], None]
 HEAD_SECONDS: Final = 10.0
 #: Seconds between two time stamps (contracts/ledger.md section 2.8).
 STAMP_SECONDS: Final = 3600.0
+#: Seconds between two times that calendars are asked for the rest of pending proofs: a block comes
+#: every ten minutes, a calendar's own transaction every few hours.
+UPGRADE_SECONDS: Final = 3600.0
+#: Proofs asked for at a time: a day's, at one an hour.
+UPGRADES: Final = 24
+#: Days after which a proof that is still pending is told: something is wrong with its calendars or
+#: with the program, whose exit status does not tell them apart.
+PENDING_DAYS: Final = 7
 #: Seconds between two looks at the neighbors, and at whether a stamp is due.
 LOOK_SECONDS: Final = 5.0
 #: Longest pause after failures, in seconds.
@@ -86,6 +94,7 @@ class AnchorConfig:
     neighbors: Path | None = None
     head_seconds: float = HEAD_SECONDS
     stamp_seconds: float = STAMP_SECONDS
+    upgrade_seconds: float = UPGRADE_SECONDS
     look_seconds: float = LOOK_SECONDS
 
 
@@ -273,7 +282,7 @@ def _jobs(ledger: Ledger, config: AnchorConfig, say: Say) -> Sequence[_Job | Non
         stamp = partial(_stamp, ledger, config.authority)
         jobs.append(_StampJob(ledger, Channel("rfc3161", name), TIME_STAMP, stamp, config))
     if config.ots:
-        jobs.append(_ots_job(ledger, config, say))
+        jobs += _ots_jobs(ledger, config, say)
     if config.neighbors is not None:
         jobs.append(_NeighborJob(ledger, config.neighbors, config.look_seconds, say))
     return jobs
@@ -425,18 +434,96 @@ def _stamp(ledger: Ledger, authority: Authority, head: Head) -> dict[str, object
     return stamp_head(ledger.directory, head, authority).ext()
 
 
-def _ots_job(ledger: Ledger, config: AnchorConfig, say: Say) -> _StampJob | None:
-    from shared.anchors.ots import find_program, stamp_head
+def _ots_jobs(ledger: Ledger, config: AnchorConfig, say: Say) -> list[_Job | None]:
+    from shared.anchors.ots import find_program, stamp_head, upgrade_proof
 
     program = find_program()
     if program is None:
         say("warning: ots is on, but the program ots is not installed: no OpenTimestamps.")
-        return None
+        return []
+    place, calendars = ledger.directory, config.calendars
 
     def stamp(head: Head) -> dict[str, object]:
-        return stamp_head(ledger.directory, head, program, config.calendars)
+        return stamp_head(place, head, program, calendars)
 
-    return _StampJob(ledger, Channel("ots", "calendars"), OPEN_TIME_STAMP, stamp, config)
+    def upgrade(size: int) -> dict[str, object] | None:
+        return upgrade_proof(place, size, program, calendars)
+
+    return [
+        _StampJob(ledger, Channel("ots", "calendars"), OPEN_TIME_STAMP, stamp, config),
+        _UpgradeJob(ledger, upgrade, config.upgrade_seconds),
+    ]
+
+
+class _UpgradeJob:
+    """Asks for the rest of pending proofs, at the start and every `period`.
+
+    What is complete is what a record says so of, so a kill between the proof and its record is
+    mended by asking again: a complete proof stays as it is.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        upgrade: Callable[[int], dict[str, object] | None],
+        period: float,
+    ) -> None:
+        self.channel = Channel("ots", "upgrades")
+        self.period = self.first_pause = period
+        self._ledger = ledger
+        self._upgrade = upgrade
+        #: Sizes whose proof needs nothing any more; None until the records were read.
+        self._done: set[int] | None = None
+        #: How often each was asked for: those of a calendar that is gone let others go first.
+        self._asked: dict[int, int] = {}
+        self._ended = False
+
+    def step(self) -> int | None:
+        there = set(sizes_with(self._ledger.directory, OPEN_TIME_STAMP))
+        if not there:
+            return None
+        if self._done is None:
+            self._done = self._settled(there)
+        pending = sorted(there - self._done, key=lambda size: (self._asked.get(size, 0), size))
+        newest, trouble = 0, ""
+        for size in pending[:UPGRADES]:
+            if self._ended:
+                break
+            self._asked[size] = self._asked.get(size, 0) + 1
+            try:
+                ext, why = self._upgrade(size), self._late(size)
+            except (AnchorError, LedgerError, OSError) as error:
+                ext, why = None, reason(error) if isinstance(error, OSError) else str(error)
+            if ext is not None:
+                _record(self._ledger, ext)
+                self._done.add(size)
+                newest = max(newest, size)
+            elif why:
+                trouble = trouble or f"The proof of {size} records is not complete: {why}"
+        if trouble and not self._ended:
+            raise AnchorError(trouble)
+        return newest or None
+
+    def _late(self, size: int) -> str:
+        """Say so when a proof has been pending for too long."""
+        path = anchor_path(self._ledger.directory, size, OPEN_TIME_STAMP)
+        if time.time() - path.stat().st_mtime < PENDING_DAYS * 86_400:
+            return ""
+        return f"It is pending after {PENDING_DAYS} days; see what `ots upgrade` says of {path}."
+
+    def _settled(self, there: set[int]) -> set[int]:
+        """Return the sizes that a record says are complete, or of which all records were pruned."""
+        directory = self._ledger.directory
+        pending, complete = set[int](), set[int]()
+        for record in anchor_records(directory):
+            ext = record.get("ext")
+            if isinstance(ext, dict) and ext.get("kind") == "ots" and type(ext.get("size")) is int:
+                (complete if ext.get("state") == "complete" else pending).add(ext["size"])
+        begin = first_of(list_segments(directory)[0]) or 0
+        return complete | {size for size in there if size < begin and size not in pending}
+
+    def end(self) -> None:
+        self._ended = True
 
 
 class _NeighborJob:

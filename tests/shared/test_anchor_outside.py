@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import subprocess
 import sys
@@ -10,14 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from anchor_fakes import LocalAuthority, PaperLog, serve_http
+from anchor_fakes import LocalAuthority, LocalCalendar, PaperLog, serve_calendar, serve_http
 
 from shared.anchors import copies, ots, programs, tsa
 from shared.anchors.copies import CommandCopy, FileCopy, NoteCopy, SyslogCopy, parse_syslog
 from shared.anchors.errors import AnchorError
-from shared.anchors.files import Head, head_of, keep_checkpoint, keep_cosignatures, thin_out
+from shared.anchors.files import (
+    Head,
+    head_of,
+    keep_checkpoint,
+    keep_cosignatures,
+    published_head,
+    thin_out,
+)
 from shared.anchors.programs import run_program
 from shared.anchors.tsa import Authority, check_response, stamp_head
+from shared.ledger import Ledger
 
 LOG = PaperLog()
 
@@ -166,6 +175,56 @@ def test_a_calendar_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(AnchorError, match="ots"):
         ots.stamp_head(tmp_path, head(), ots_program(), ["http://127.0.0.1:1"])
     assert not (tmp_path / "anchors" / "7.ots").exists()
+
+
+def test_a_pending_proof_is_completed_once_the_calendar_has_the_rest(tmp_path: Path) -> None:
+    program, place = ots_program(), tmp_path / "log"
+    with Ledger.open(place, keys=tmp_path / "keys", origin="ots.test") as ledger:
+        ledger.append("deny", {}).result(10)
+    published = published_head(place)
+    with serve_calendar(LocalCalendar()) as calendar:
+        ots.stamp_head(place, published, program, [calendar.url])
+        path = place / "anchors" / f"{published.size}.ots"
+        before = path.read_bytes()
+        assert ots.upgrade_proof(place, published.size, program, [calendar.url]) is None
+        assert path.read_bytes() == before
+        assert calendar.asked
+        calendar.mined = True
+        ext = ots.upgrade_proof(place, published.size, program, [calendar.url])
+        assert ext is not None
+        after = path.read_bytes()
+        assert (ext["state"], ext["size"]) == ("complete", published.size)
+        assert ext["sha256"] == hashlib.sha256(after).hexdigest()
+        assert ots.upgrade_proof(place, published.size, program, [calendar.url]) == ext
+        assert path.read_bytes() == after
+    info = subprocess.run([program, "info", path], check=False, capture_output=True, text=True)
+    assert "BitcoinBlockHeaderAttestation(800000)" in info.stdout
+    assert [path.name for path in (place / "anchors").iterdir() if "bak" in path.name] == []
+
+
+def test_a_program_that_spoils_a_proof_changes_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "log"
+    with Ledger.open(place, keys=tmp_path / "keys", origin="ots.test") as ledger:
+        ledger.append("deny", {}).result(10)
+    published = published_head(place)
+    with serve_calendar(LocalCalendar()) as calendar:
+        ots.stamp_head(place, published, ots_program(), [calendar.url])
+    path = place / "anchors" / f"{published.size}.ots"
+    before = path.read_bytes()
+    program = tmp_path / "ots"
+    for script, named in (
+        ('for last; do :; done; echo spoiled > "$last"', "not for the checkpoint"),
+        ("exit 7", "status 7"),
+    ):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        with pytest.raises(AnchorError, match=named):
+            ots.upgrade_proof(place, published.size, str(program))
+        assert path.read_bytes() == before
+    path.chmod(0o600)
+    path.write_bytes(b"something else")
+    with pytest.raises(AnchorError, match="not for the checkpoint"):
+        ots.upgrade_proof(place, published.size, ots_program())
 
 
 def test_a_proof_for_other_bytes_is_not_kept(tmp_path: Path) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
+import os
 import shutil
+import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,16 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anchor_fakes import LocalAuthority, serve_http
+from anchor_fakes import LocalAuthority, LocalCalendar, serve_calendar, serve_http
 from anchor_service import KEY, Service
 
+from shared.anchors import ots
 from shared.anchors.client import WitnessTarget
 from shared.anchors.copies import CommandCopy, FileCopy, NoteCopy
 from shared.anchors.cosignature import verify_cosignatures
+from shared.anchors.errors import AnchorError
+from shared.anchors.files import keep_answer, keep_checkpoint, published_head
 from shared.anchors.neighbors import anchor_records, announced, neighbors_dir
+from shared.anchors.ots import find_program, stamp_head
 from shared.anchors.schedule import (
     AnchorConfig,
     AnchorStatus,
+    _UpgradeJob,
     look_once_more,
     run_anchors,
     send_last_heads,
@@ -359,6 +368,134 @@ async def test_without_the_program_ots_there_is_one_note(
     assert len(task.said) == 1
     assert "not installed" in task.said[0]
     assert task.status.snapshot() == []
+
+
+@pytest.fixture
+def with_ots(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("otsclient")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+def states(ledger: Ledger) -> list[tuple[int, str]]:
+    return [(ext["size"], ext["state"]) for ext in anchors(ledger) if ext["kind"] == "ots"]
+
+
+@pytest.mark.usefixtures("with_ots")
+async def test_pending_proofs_are_completed_by_themselves_and_recorded_once(
+    ledger: Ledger,
+) -> None:
+    with serve_calendar(LocalCalendar()) as calendar:
+        settings = {"ots": True, "calendars": (calendar.url,), "upgrade_seconds": 0.1}
+        async with running(ledger, **settings) as task:
+            await task.until(lambda: states(ledger) == [(11, "pending")])
+            await task.until(lambda: len(calendar.asked) >= 2)
+            assert [c["failures"] for c in task.status.snapshot()] == [0, 0], (
+                "pending is no failure"
+            )
+            calendar.mined = True
+            await task.until(lambda: len(states(ledger)) == 2)
+            asked = len(calendar.asked)
+            await asyncio.sleep(0.5)
+            assert len(calendar.asked) == asked
+        async with running(ledger, **settings):
+            await asyncio.sleep(0.5)
+        assert len(calendar.asked) == asked, "the next start knows"
+        assert states(ledger) == [(11, "pending"), (11, "complete")]
+        assert task.said == []
+    assert verify_path(ledger.directory).exit_code == 0
+
+
+@pytest.mark.usefixtures("with_ots")
+async def test_a_stamp_that_was_made_by_hand_is_completed_at_the_start_too(
+    ledger: Ledger,
+) -> None:
+    with serve_calendar(LocalCalendar()) as calendar:
+        head = published_head(ledger.directory)
+        stamp_head(ledger.directory, head, str(find_program()), [calendar.url])
+        calendar.mined = True
+        async with running(ledger, ots=True, calendars=(calendar.url,)) as task:
+            await task.until(lambda: (11, "complete") in states(ledger))
+
+
+async def test_a_proof_that_cannot_be_upgraded_is_told_and_lets_the_others_go(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    for size in (3, 5, 7):
+        place = ledger.directory / "anchors"
+        place.mkdir(exist_ok=True)
+        (place / f"{size}.ots").write_bytes(b"pending")
+    asked: list[int] = []
+
+    def upgrade(size: int) -> dict[str, object] | None:
+        asked.append(size)
+        if size == 3:
+            raise AnchorError("it is broken.")
+        return {"kind": "ots", "size": size, "state": "complete"} if size == 7 else None
+
+    job = _UpgradeJob(ledger, upgrade, 60.0)
+    for _ in range(2):
+        with pytest.raises(AnchorError, match=r"proof of 3 records .* broken"):
+            job.step()
+    assert asked == [3, 5, 7, 3, 5]
+    assert states(ledger) == [(7, "complete")]
+    os.utime(place / "5.ots", (0, 0))
+    (place / "3.ots").unlink()
+    with pytest.raises(AnchorError, match=r"proof of 5 records .* pending after 7 days"):
+        job.step()
+    assert asked == [3, 5, 7, 3, 5, 5]
+    (place / "3.ots").write_bytes(b"pending")
+    job.end()
+    assert job.step() is None
+    assert asked == [3, 5, 7, 3, 5, 5]
+    assert _UpgradeJob(ledger, lambda _: None, 60.0)._settled({3, 5, 7}) == {7}
+
+
+@pytest.mark.parametrize("step", ["program", "kept", "recorded"])
+def test_a_kill_while_a_proof_is_upgraded_leaves_one_record_and_a_whole_proof(
+    tmp_path: Path, step: str
+) -> None:
+    with opened(tmp_path) as ledger:
+        work(ledger, 3)
+    place = tmp_path / "log"
+    head = published_head(place)
+    data = keep_checkpoint(place, head).read_bytes()
+    pending = ots.MAGIC + hashlib.sha256(data).digest() + b"pending"
+    keep_answer(place, head.size, ".ots", pending)
+    program = tmp_path / "ots"
+    program.write_text(
+        '#!/bin/sh\nfor last; do :; done\ngrep -q whole "$last" || echo whole >> "$last"\n'
+    )
+    program.chmod(0o755)
+
+    def once(die: str) -> None:
+        with opened(tmp_path) as ledger:
+
+            def upgrade(size: int) -> dict[str, object] | None:
+                if die == "program":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                ext = ots.upgrade_proof(place, size, str(program))
+                if die == "kept":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return ext
+
+            _UpgradeJob(ledger, upgrade, 60.0).step()
+            if die == "recorded":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            once(step)
+        os._exit(70)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    proof = (place / "anchors" / f"{head.size}.ots").read_bytes()
+    assert proof == pending + (b"" if step == "program" else b"whole\n")
+    for _ in range(2):
+        once("")
+        assert (place / "anchors" / f"{head.size}.ots").read_bytes() == pending + b"whole\n"
+        with opened(tmp_path) as ledger:
+            assert states(ledger) == [(head.size, "complete")]
+    assert verify_path(place).exit_code == 0
 
 
 async def test_a_closed_ledger_is_no_error_of_the_program(tmp_path: Path) -> None:
