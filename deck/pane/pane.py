@@ -1,66 +1,53 @@
-"""A pane: one agent's process, its screen, its state and the queue of lines waiting to be typed.
+"""A pane: one agent's process, its screen, its state and the lines to be typed, joined on the loop.
 
-Invariants: at most one injection is under way in a pane; bytes from a person never fall between
-the text of an injected line and its Enter; nothing is typed while the pane shows a dialog, is
-paused or has not finished booting; every future of `inject` is resolved, also when the agent dies.
-Everything here runs on one event loop and never blocks it. Called by the session core.
+Owns when the pane is looked at: soon after output, while a line is under way, and at least four
+times a second, since ages move without output. Invariants: nothing is typed while the pane shows a
+dialog, is paused or has not finished booting; every future of `inject` is resolved, also when the
+agent dies; a listener that fails does not harm the pane. Everything here runs on one event loop and
+never blocks it. Called by the session core.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from deck.pane.errors import PaneError, PaneStartError
+from deck.pane.errors import PaneError
 from deck.pane.hooks import HookFile
-from deck.pane.human_line import HumanLine
-from deck.pane.keys import CLEARING
+from deck.pane.line_queue import LineQueue, StepCallback
 from deck.pane.process import ExitStatus, PaneProcess
 from deck.pane.sight import View
 from deck.pane.status import (
-    DEFAULT_CHROME,
     NO_MARKS,
     BootClock,
     Evidence,
     Marks,
     PaneState,
-    Signal,
     Source,
     Status,
     classify,
-    is_chrome,
-    title_shows_work,
 )
 from deck.pane.terminal.engine import EngineKind, make_engine
-from deck.pane.tree import StopProof
-from deck.pane.typing import Done, LineKind, Outcome, OutcomeKind, Step, Typist, Write
+from deck.pane.tree import PANE_MARK, StopProof
+from deck.pane.typing import LineKind, Outcome, OutcomeKind
+from deck.pane.watch import Watch
 
 # The screen is looked at again this long after output, so that a burst is judged once.
-SETTLE_SECONDS = 0.03
+SETTLE_SECONDS: Final = 0.03
 # Ages (working window, boot quiet time) move without output; they are looked at this often.
-TICK_SECONDS = 0.25
+TICK_SECONDS: Final = 0.25
 # An injection under way is looked at this often (its own waits are multiples of this).
-TYPING_TICK_SECONDS = 0.05
-# After a line the agent gets this long to say that it works, before the next line is considered.
-BETWEEN_LINES_SECONDS = 0.3
-# A synchronized update (mode 2026) may hide the screen from us for this long, not longer:
-# a child that dies inside one would otherwise freeze its state.
-SYNC_LIMIT_SECONDS = 0.15
-# Contract: the raw transcript reaches the disk at least this often.
-LOG_FLUSH_SECONDS = 15.0
+TYPING_TICK_SECONDS: Final = 0.05
 
 StatusCallback = Callable[["Pane", Status], None]
 ExitCallback = Callable[["Pane", ExitStatus], None]
 TitleCallback = Callable[["Pane", str], None]
 OutputCallback = Callable[["Pane", bytes], None]
-StepCallback = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,49 +66,6 @@ class PaneSpec:
     engine: EngineKind = EngineKind.PYTE
     marks: Marks = NO_MARKS
     hooks: HookFile | None = None
-    log_path: Path | None = None
-
-
-@dataclass(slots=True)
-class _Pending:
-    typist: Typist
-    future: asyncio.Future[Outcome]
-    on_step: StepCallback | None
-    reported: Step = Step.QUEUED
-
-
-@dataclass(slots=True)
-class _Log:
-    """The optional raw transcript: 0600, appended, flushed by time."""
-
-    path: Path
-    buffer: bytearray = field(default_factory=bytearray)
-    fd: int = -1
-
-    def open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            self.fd = os.open(self.path, flags, 0o600)
-            os.fchmod(self.fd, 0o600)
-        except OSError as error:
-            reason = f"the transcript {self.path} cannot be written: {error.strerror}"
-            raise PaneStartError(reason) from None
-
-    def flush(self) -> None:
-        if self.fd >= 0 and self.buffer:
-            data, self.buffer = bytes(self.buffer), bytearray()
-            view = memoryview(data)
-            try:
-                while view:
-                    view = view[os.write(self.fd, view) :]
-            except OSError:  # a full disk must not stop the agent
-                return
-
-    def close(self) -> None:
-        self.flush()
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
 
 
 class Pane:
@@ -147,19 +91,12 @@ class Pane:
         self.on_title = on_title
         self.on_output = on_output
         self._clock = clock
-        self._chrome = (*DEFAULT_CHROME, *(m.lower() for m in spec.chrome_markers))
         self._rows, self._cols = spec.rows, spec.cols
-        self._queue: deque[_Pending] = deque()
-        self._active: _Pending | None = None
-        self._held_input: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0  # asked of ourselves: uvloop's handles do not tell
-        self._log: _Log | None = None
-        self._log_due = 0.0
         self._process: PaneProcess | None = None
         self._paused = False
         self._starting = False
-        self._next_line_at = 0.0
         self._new_run()
 
     # -- facts ------------------------------------------------------------------------------
@@ -204,12 +141,12 @@ class Pane:
     @property
     def idle_seconds(self) -> float:
         """Seconds since a cell of the screen (footers apart) last changed."""
-        return max(0.0, self._clock() - self._changed_at)
+        return max(0.0, self._clock() - self._watch.changed_at)
 
     @property
     def pending(self) -> int:
         """Lines accepted by `inject` and not yet finished."""
-        return len(self._queue) + (self._active is not None)
+        return self._lines.pending
 
     @property
     def size(self) -> tuple[int, int]:
@@ -228,11 +165,6 @@ class Pane:
         """Bytes that draw this screen, modes and cursor on a fresh terminal of the same size."""
         return self.screen.snapshot()
 
-    def preview(self, n: int = 3) -> list[str]:
-        """The last n rows for a card: of the last 40 non-blank rows, those without chrome."""
-        kept = [r for r in self.screen.last_lines(40) if not is_chrome(r, self._chrome)]
-        return kept[-n:]
-
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -247,13 +179,9 @@ class Pane:
 
     async def _start(self) -> None:
         self._new_run()
-        if self.spec.log_path is not None and self._log is None:
-            log = _Log(self.spec.log_path)
-            log.open()
-            self._log = log
-        env = {**self.spec.env, "CHORAGOS_PANE": self._pane_id}
+        env = {**self.spec.env, PANE_MARK: self._pane_id}
         self._process = PaneProcess(on_output=self._output, on_exit=self._exited)
-        self._started_at = self._changed_at = self._boot.started = self._clock()
+        self._watch.changed_at = self._boot.started = self._clock()
         await self._process.spawn(self.spec.argv, self.spec.cwd, env, self._rows, self._cols)
         self._arm(TICK_SECONDS)
 
@@ -268,11 +196,8 @@ class Pane:
         proof = await self._process.stop(grace)
         self._cancel_timer()
         self._judge()
-        self._fail_all("the pane was stopped")
+        self._lines.fail_all("the pane was stopped")
         self._cancel_timer()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
         return proof
 
     async def restart(self, grace: float = 5.0) -> StopProof:
@@ -294,8 +219,7 @@ class Pane:
     def read_by(self, input_prompts: tuple[str, ...], chrome_markers: tuple[str, ...]) -> None:
         """Read the screen by other marks from now on (contract 1.8)."""
         self.spec = replace(self.spec, input_prompts=input_prompts, chrome_markers=chrome_markers)
-        self._chrome = (*DEFAULT_CHROME, *(m.lower() for m in chrome_markers))
-        self._dirty = True
+        self._watch.ignore(chrome_markers)
 
     async def pause(self) -> None:
         """SIGSTOP everything in the pane, foreground jobs of a shell included."""
@@ -309,7 +233,7 @@ class Pane:
         if self._process is not None and self._paused:
             self._paused = False
             await self._process.resume()
-            self._changed_at = self._clock()
+            self._watch.changed_at = self._clock()
             self._judge()
 
     # -- typing -----------------------------------------------------------------------------
@@ -324,21 +248,14 @@ class Pane:
         submitted and picked-up as they happen. Cancelling the future takes the line out of the
         queue if its first byte has not been written.
         """
-        loop = asyncio.get_running_loop()
-        pending = _Pending(Typist(line, kind, self._clock()), loop.create_future(), on_step)
         if not self.alive:
+            refused: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             reason = f"{self.spec.name} is not running"
-            pending.future.set_result(Outcome(OutcomeKind.REFUSED, reason))
-            return pending.future
-        if kind is LineKind.BOOT:
-            if self._active is not None and not self._active.typist.under_way:
-                self._queue.appendleft(self._active)
-                self._active = None
-            self._queue.appendleft(pending)
-        else:
-            self._queue.append(pending)
+            refused.set_result(Outcome(OutcomeKind.REFUSED, reason))
+            return refused
+        future = self._lines.put(line, kind, on_step)
         self._arm(0.0)
-        return pending.future
+        return future
 
     def type_bytes(self, data: bytes) -> None:
         """Bytes from a person's keyboard. Held back while an injected line is under way, unless a
@@ -346,24 +263,13 @@ class Pane:
 
         Raises InputOverflow if the agent has stopped reading and 8 MiB wait for it.
         """
-        if self._process is None or not self.alive or not data:
-            return
-        blocked = self.state is PaneState.BLOCKED
-        if self._active is not None and self._active.typist.under_way and not blocked:
-            self._held_input.append(data)
-            return
-        if blocked:
-            self._human.clear()  # keys that answer a dialog begin no line
-        else:
-            working = self.state in (PaneState.WORKING, PaneState.SILENT)
-            self._human.feed(data, self._clock(), working=working)
-        self._process.write(data)
+        if self.alive and data:
+            self._lines.person(data, self.state)
 
     @property
     def held_reason(self) -> str:
         """Why the line at the head of the queue has not gone out yet; empty if none waits."""
-        head = self._active or (self._queue[0] if self._queue else None)
-        return head.typist.held if head else ""
+        return self._lines.held_reason
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -372,22 +278,13 @@ class Pane:
         # Set by `stop`: an exit that comes now was asked for.
         self.stopping = False
         self.screen = make_engine(
-            self.spec.engine, self._cols, self._rows, self.spec.history, self._reply
+            self.spec.engine, self._cols, self._rows, self.spec.history, self._write
         )
         self._status = Status(PaneState.BOOTING, Source.ACTIVITY, "not started", "", self._clock())
         self._boot = BootClock(self._clock())
-        self._human = HumanLine()
-        self._stands = False
         self._paused = False
-        self._started_at = self._changed_at = self._clock()
-        self._dirty = True
-        self._picture: tuple[str, ...] = ()
-        self._view_rows: tuple[str, ...] = ()
-        self._seen_title = ""
-        self._seen_signal = 0
-        self._facts = 0
-        self._hook: Signal | None = None
-        self._sync_since: float | None = None
+        self._watch = Watch(self.screen, self.spec.chrome_markers, self._clock())
+        self._lines = LineQueue(self._view, self._write, self._call, self._clock)
 
     def _call(self, function: Callable[..., None] | None, *args: object) -> None:
         if function is None:
@@ -399,27 +296,20 @@ class Pane:
                 {"message": "a pane's callback failed", "exception": error}
             )
 
-    def _reply(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         if self._process is not None:
             self._process.write(data)
 
     def _output(self, data: bytes) -> None:
         self.screen.feed(data)
-        self._dirty = True
-        if self._log is not None:
-            self._log.buffer += data
-            if self._clock() >= self._log_due or len(self._log.buffer) > 256 * 1024:
-                self._log.flush()
-                self._log_due = self._clock() + LOG_FLUSH_SECONDS
+        self._watch.written = True
         self._call(self.on_output, self, data)
         self._arm(SETTLE_SECONDS)
 
     def _exited(self, status: ExitStatus) -> None:
         self._cancel_timer()
         self._judge()
-        self._fail_all(f"{self.spec.name} has exited ({status})")
-        if self._log is not None:
-            self._log.flush()
+        self._lines.fail_all(f"{self.spec.name} has exited ({status})")
         self._call(self.on_exit, self, status)
 
     def _arm(self, delay: float) -> None:
@@ -446,65 +336,29 @@ class Pane:
             self._type()
         finally:  # whatever went wrong is reported by the loop; the pane must be looked at again
             if self.alive:
-                self._arm(TYPING_TICK_SECONDS if self._active else TICK_SECONDS)
-        if self._log is not None and self._log.buffer and self._clock() >= self._log_due:
-            self._log.flush()
-            self._log_due = self._clock() + LOG_FLUSH_SECONDS
-
-    def _hear_hooks(self) -> None:
-        """Take what the agent's hooks have said since the last look."""
-        for signal in self.spec.hooks.news() if self.spec.hooks is not None else ():
-            self._hook = signal
-            self._facts += signal.state == "working"
-
-    def _look(self) -> None:
-        """Take a new picture of the screen if something was written and no update is half done."""
-        if self._mid_update() or not self._dirty:
-            return
-        now = self._clock()
-        self._dirty = False
-        self._view_rows = tuple(self.screen.rows())
-        picture = tuple(r for r in self._view_rows if r and not is_chrome(r, self._chrome))
-        if picture != self._picture:
-            self._picture = picture
-            self._changed_at = now
-        if self.screen.title != self._seen_title:
-            self._seen_title = self.screen.title
-            self._facts += title_shows_work(self._seen_title)
-            self._call(self.on_title, self, self._seen_title)
-        if self.screen.signal_count != self._seen_signal:
-            self._seen_signal = self.screen.signal_count
-            signal = self.screen.signal
-            self._facts += signal is not None and signal.state != "idle"
-
-    def _mid_update(self) -> bool:
-        """Whether the screen is half drawn, by the program's own word and for a short time only."""
-        if not self.screen.synchronized:
-            self._sync_since = None
-            return False
-        if self._sync_since is None:
-            self._sync_since = self._clock()
-        return self._clock() - self._sync_since < SYNC_LIMIT_SECONDS
+                self._arm(TYPING_TICK_SECONDS if self._lines.active else TICK_SECONDS)
 
     def _judge(self) -> None:
         """Classify anew and tell the listener if the state or its question changed."""
-        self._look()
-        self._hear_hooks()
-        now = self._clock()
+        watch, now = self._watch, self._clock()
+        if (title := watch.look(now)) is not None:
+            self._call(self.on_title, self, title)
+        if self.spec.hooks is not None:
+            watch.hear(self.spec.hooks.news())
         evidence = Evidence(
             exit=str(self.exit_status) if self.exit_status is not None else None,
             paused=self._paused,
             signal=self.screen.signal,
             title=self.screen.title,
-            rows=self._view_rows,
+            rows=watch.rows,
             cursor=(self.screen.cursor.y, self.screen.cursor.x),
-            quiet=now - self._changed_at,
+            quiet=now - watch.changed_at,
             booted=self._boot.booted(
-                now, self._changed_at, self._picture != (), self.screen.signal, self._shows_ready()
+                now, watch.changed_at, watch.picture != (), self.screen.signal, self._shows_ready()
             ),
             input_prompts=self.spec.input_prompts,
             marks=self.spec.marks,
-            hook=self._hook,
+            hook=watch.hook,
         )
         fresh = classify(evidence, now)
         old = self._status
@@ -523,81 +377,26 @@ class Pane:
         if not marks.know_ready or self._process is None:
             return None
         raw = self._process.line_limit() is None
-        return marks.are_ready(self._view_rows, raw=raw, paste=self.screen.bracketed_paste)
+        return marks.are_ready(self._watch.rows, raw=raw, paste=self.screen.bracketed_paste)
 
     def _type(self) -> None:
         """Drive the injection under way, or begin the next one."""
-        if self.pending and self._mid_update():
+        if self.pending and self._watch.mid_update(self._clock()):
             self._arm(SETTLE_SECONDS)
-            return
-        while True:
-            if self._active is None:
-                if not self._queue:
-                    return
-                if (left := self._next_line_at - self._clock()) > 0:
-                    self._arm(left)
-                    return
-                self._active = self._queue.popleft()
-            pending = self._active
-            if pending.future.cancelled() and not pending.typist.under_way:
-                self._active = None
-                continue
-            action = pending.typist.step(self._clock(), self._view())
-            self._announce(pending)
-            if isinstance(action, Write):
-                try:
-                    assert self._process is not None
-                    self._process.write(action.data)
-                    if action.data == CLEARING[-1]:
-                        self._human.clear()
-                        self._stands = False
-                except PaneError as error:
-                    self._finish(pending, pending.typist.abandon(str(error)))
-                continue
-            if isinstance(action, Done):
-                self._finish(pending, action.outcome)
-                continue
-            self._arm(max(action.seconds, 0.001))
-            return
+        elif (wait := self._lines.drive()) is not None:
+            self._arm(wait)
 
     def _view(self) -> View:
         process = self._process
         return View(
-            rows=self._view_rows,
+            rows=self._watch.rows,
             cursor=(self.screen.cursor.y, self.screen.cursor.x),
             state=self._status.state,
             certain=self._status.source.is_fact,
             bracketed_paste=self.screen.bracketed_paste,
-            person_typing=self._human.open_at(self._clock()),
-            facts=self._facts,
+            person_typing=self._lines.person_typing,
+            facts=self._watch.facts,
             line_limit=process.line_limit() if process is not None else None,
             unread=process.unread() if process is not None else 0,
-            leftover=self._stands or self._human.left_at(self._clock()),
+            leftover=self._lines.leftover,
         )
-
-    def _announce(self, pending: _Pending) -> None:
-        step = pending.typist.step_reached
-        if step is not pending.reported:
-            pending.reported = step
-            self._call(pending.on_step, step)
-
-    def _finish(self, pending: _Pending, outcome: Outcome) -> None:
-        # The next line must not be merged with what this one left in the input.
-        self._stands = self._stands or pending.typist.stands
-        self._active = None
-        self._next_line_at = self._clock() + BETWEEN_LINES_SECONDS
-        if not pending.future.done():
-            pending.future.set_result(outcome)
-        held, self._held_input = self._held_input, []
-        for data in held:
-            with contextlib.suppress(PaneError):
-                self.type_bytes(data)
-
-    def _fail_all(self, reason: str) -> None:
-        waiting = [*([self._active] if self._active else []), *self._queue]
-        self._queue.clear()
-        self._active = None
-        self._held_input.clear()
-        for pending in waiting:
-            if not pending.future.done():
-                pending.future.set_result(pending.typist.abandon(reason))

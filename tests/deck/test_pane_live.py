@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -522,15 +521,6 @@ async def test_pausing_is_a_state_and_lines_wait_for_its_end(agents: Agents) -> 
     assert not line.done()
     await pane.resume()
     assert (await result(line)).verified
-
-
-async def test_the_transcript_is_private_and_complete(agents: Agents, tmp_path: Path) -> None:
-    log = tmp_path / "coder.log"
-    pane = await agents.run("sh", "-c", "echo one; echo two", log_path=log)
-    await until(lambda: pane.state is PaneState.EXITED)
-    await pane.stop(0)
-    assert log.read_bytes() == b"one\r\ntwo\r\n"
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
 async def test_a_flooding_pane_does_not_hold_up_another(agents: Agents) -> None:
