@@ -20,8 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from deck.briefs import STATE_DIR
 from deck.scrub import scrubber
-from deck.team_reader import CONFIG_NAME, STATE_DIR
+from deck.team_reader import CONFIG_NAME
 from deck.transcripts import CORE_LOGS
 from shared import __version__
 from shared.paths import session_id
