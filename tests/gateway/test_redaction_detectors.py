@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+from html import escape
 from itertools import pairwise
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -581,6 +584,32 @@ def test_terms_match_whole_words_in_any_script_and_case_longest_first() -> None:
         "@Nightjar",
     ]
     assert marked(detector, "Acmeist Joséphine pacme") == []
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        r"CORP\tom", r"CORP\admin", r"\\srv\nas\new", r"C:\new\u0041bc\Project", r"Blue\nHeron",
+        'The "Heron" Inc', "O'Neill & Sons", "R&D", "50% club", "+49 Club", "x_4539_y", "a/b-c",
+        "two\nlines", "&amp Society",
+    ],
+)  # fmt: skip
+def test_a_term_of_signs_that_escapes_are_written_with_is_found_in_every_quotation(
+    term: str,
+) -> None:
+    policy = parse_policy(
+        'id="t"\nversion="1"\n[kinds]\nTERM={action="token"}\n'
+        f"[terms]\nlist=[{json.dumps(term)}]",
+        source="t",
+        directory=None,
+    )
+    detector = Detector(policy)
+    once = json.dumps(term)[1:-1]
+    slashes = once.replace("/", "\\/")
+    ways = (term, once, json.dumps(once)[1:-1], slashes, quote(term, safe=""), escape(term))
+    for written in dict.fromkeys(ways):
+        for before, after in (("", ""), ("see ", " now"), ('{"path": "', '"}'), ("x=", ";\n")):
+            assert marked(detector, before + written + after) == [("TERM", written)], written
 
 
 def test_terms_match_without_their_accents_and_within_scripts_without_blanks() -> None:

@@ -43,7 +43,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "14"
+RULES_VERSION: Final = "15"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,
@@ -124,6 +124,7 @@ class Detector:
         self._raw = [rule for rule in self._rules if isinstance(rule, _RAW)]
         self._people = next(rule for rule in self._rules if isinstance(rule, PeopleRule))
         self._reading = [rule for rule in self._rules if not isinstance(rule, _RAW)]
+        self._terms = next(rule for rule in self._rules if isinstance(rule, TermRule))
         self._cards = next(rule for rule in self._rules if isinstance(rule, CardRule))
         named = (PhoneRule, SsnRule, CardRule, IpRule, MacRule, LabeledRule)
         self._by_context = [rule for rule in self._rules if isinstance(rule, named)]
@@ -208,6 +209,8 @@ class Detector:
         )
         if _PERCENT_NUMBER.search(text):
             yield from self._cards.spans(source)
+        if self._terms.is_verbatim:
+            yield from self._terms.spans(source)
         for own in self._own:
             yield from own.spans(own_text)
 

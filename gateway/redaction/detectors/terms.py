@@ -2,7 +2,8 @@
 
 Neither case nor accents matter, in any script; a term is found only as a whole word, except where a
 script writes no blanks between words; where one term begins another, the longest wins. The time
-does not depend on how many terms there are.
+does not depend on how many terms there are. A term with signs that escapes are written with
+(`CORP\\tom`, `50%25`) must also be looked for in the text as it is: `is_verbatim`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
 )
+
+
+#: The backslashes of a quotation, but the one that is quoted: `CORP\\tom`, `the \"Heron\"`.
+_QUOTING: Final = re.compile(r"\\+(?=[\\\"'`/])")
+#: What escapes, marks of Markdown and of diffs are written with.
+_SIGNS: Final = frozenset("\\%&\"'`/_+-=\x1b")
 
 
 class _Folding(dict[int, str]):
@@ -60,7 +67,9 @@ class TermRule(Rule):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        folded = {term.translate(_FOLDING) for term in policy.terms}
+        #: Whether a term may be hidden by how a text is read through escapes.
+        self.is_verbatim = any(_SIGNS & set(term) for term in policy.terms)
+        folded = {_QUOTING.sub("", term).translate(_FOLDING) for term in policy.terms}
         self._terms = tuple(sorted(term for term in folded if term.strip()))
         self._search = AhoCorasick(self._terms) if self._terms else None
 
@@ -72,7 +81,7 @@ class TermRule(Rule):
         """Yield the longest term at every place."""
         if self._search is None:
             return
-        folded, places = _folded(source.text)
+        folded, places = (_unquoted if self.is_verbatim else _folded)(source.text)
         longest: dict[int, int] = {}
         for _, start, end in self._search.find_matches_as_indexes(folded, overlapping=True):
             if end > longest.get(start, 0) and _is_apart(folded, start, end):
@@ -99,6 +108,21 @@ def _folded(text: str) -> tuple[str, list[int] | None]:
         places += [at] * len(_FOLDING[ord(char)])
     places.append(len(text))
     return folded, places
+
+
+def _unquoted(text: str) -> tuple[str, list[int] | None]:
+    """The same without the backslashes of quotations; each belongs to the sign behind it."""
+    quoting = [found.span() for found in _QUOTING.finditer(text)]
+    if not quoting:
+        return _folded(text)
+    begins: list[int] = []
+    at = 0
+    for start, end in quoting:
+        begins += (*range(at, start), start)
+        at = end + 1
+    begins += range(at, len(text) + 1)
+    folded, places = _folded(_QUOTING.sub("", text))
+    return folded, begins if places is None else [begins[place] for place in places]
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
