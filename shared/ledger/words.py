@@ -183,9 +183,12 @@ def _anchor(record: Record) -> str:
         "witness": "a witness cosigned",
         "rfc3161": "a time-stamp authority stamped",
         "ots": "OpenTimestamps took",
+        "block": "OpenTimestamps has a whole proof of",
         "copy": "a copy was sent out of",
     }
     kind, alarm = text_at(record, "ext", "kind"), text_at(record, "ext", "alarm")
+    if kind == "ots" and text_at(record, "ext", "state") == "complete":
+        kind = "block"
     what = kinds.get(kind, f"anchor {harmless(kind, 40)}".rstrip())
     if alarm:
         whose = "a neighboring log" if kind == "neighbor" else "this log, said by its witness"
@@ -212,6 +215,8 @@ def _erase(record: Record) -> str:
             because(piece(record, "ext", "basis")),
         )
     if at(record, "action", "kind") == "vault":
+        if at(record, "ext", "change") == "expire":
+            return join(counted_of(record, "value"), "in the vault expired")
         return join(
             counted_of(record, "value"),
             "erased from the vault",

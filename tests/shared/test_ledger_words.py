@@ -211,3 +211,13 @@ def test_an_accepted_loss_says_how_much() -> None:
     assert describe({"type": "recover", "ext": ext}) == (
         "a loss of records was accepted from record 38"
     )
+
+
+def test_a_whole_proof_and_an_expired_value_are_told() -> None:
+    stamp = {"kind": "ots", "size": 9, "state": "pending"}
+    told = describe({"type": "anchor", "ext": stamp})
+    assert told == "OpenTimestamps took the log at size 9"
+    told = describe({"type": "anchor", "ext": {**stamp, "state": "complete"}})
+    assert told == "OpenTimestamps has a whole proof of the log at size 9"
+    expired = {"action": {"kind": "vault"}, "ext": {"change": "expire", "count": 2}}
+    assert describe({"type": "erase", **expired}) == "2 values in the vault expired"
