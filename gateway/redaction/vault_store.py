@@ -114,6 +114,8 @@ _NONCE: Final = 12
 _BATCH: Final = 500
 #: Rows sealed anew in one statement.
 _ROTATE_BATCH: Final = 2_000
+#: Seconds that another program gets to make a new file.
+_WAL_SECONDS: Final = 5.0
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 #: What the row of a stand-in's own text holds instead of a mark: the text stands for itself.
 ITSELF: Final = b"itself"
@@ -822,7 +824,7 @@ def _sqlite(path: Path) -> Engine:
         connection.isolation_level = None  # `_begin` says which kind of transaction it is
         cursor = connection.cursor()
         cursor.execute("PRAGMA busy_timeout = 10000")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _use_wal(cursor)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA secure_delete = ON")
         cursor.close()
@@ -833,6 +835,21 @@ def _sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _use_wal(cursor: sqlite3.Cursor) -> None:
+    """Two programs that open a new file at once both change its mode; SQLite tells the second that
+    it is locked without waiting, whatever its busy timeout."""
+    until = time.monotonic() + _WAL_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _database_sentence(path: Path, error: SQLAlchemyError) -> str:
