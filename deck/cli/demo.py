@@ -1,6 +1,6 @@
 """`choragos demo`: the whole story in half a minute, every statement checked.
 
-Owns the verb's options and nothing else; the story is `deck.demo.story`, imported only when the
+Owns the verb's options and nothing else; the demo is `deck.demo.telling`, imported only when the
 verb runs. Called by the command line.
 """
 
@@ -28,7 +28,7 @@ def demo(
         _give_up("the demo's agents need the anthropic SDK: pip install 'anthropic>=0.80'")
     if shutil.which("git") is None:
         _give_up("the demo works in a git repository and git is not on PATH: install git")
-    from deck.demo.story import run
+    from deck.demo.telling import run
 
     raise typer.Exit(run(keep=keep))
 

@@ -2,8 +2,8 @@
 
 Owns the order of events and what must hold after each. Invariant: a statement is printed only after
 it was checked against real output (a file, an exit code, a process, a byte the provider received);
-the first one that does not hold ends the story, and the exit code is 0 only if all of them held.
-Uses the two programs as a user does: command lines, files, HTTP. Called by `choragos demo`.
+the first one that does not hold ends the story. Uses the two programs as a user does: command
+lines, files, HTTP. Told by `deck.demo.telling`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import json
 import os
 import re
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,58 +20,12 @@ from deck.demo import evidence, project
 from deck.demo import world as worlds
 from deck.demo.canaries import disguises, sightings
 from deck.demo.evidence import Call, Received
-from deck.demo.show import Show, console, excerpt
+from deck.demo.ledgers import change_one_byte, read_records
+from deck.demo.show import Show, excerpt
 from deck.demo.world import NotSo, World
 
 #: How long one task may take from delegation to report; about four seconds on an idle machine.
 _TASK_S: Final = 45.0
-_LOG_TAIL_LINES: Final = 15
-
-
-class Interrupted(Exception):
-    """The user, or the system, asked the demo to end."""
-
-
-def run(*, keep: bool) -> int:
-    """Tell the story on this terminal; return the exit code.
-
-    With `keep` the session stays up at the end and the commands to look around are printed.
-    """
-    show = Show(console())
-    show.title("everything below is real but the model provider, which is built in and local")
-    try:
-        with _signals_as_interruptions():
-            code = _tell(show, keep=keep)
-    except NotSo as wrong:
-        _explain(show, wrong)
-        code = 1
-    except Interrupted:
-        return 130
-    return 1 if show.failed and code == 0 else code
-
-
-def _tell(show: Show, *, keep: bool) -> int:
-    world = worlds.create()
-    code, kept = 1, keep
-    try:
-        Story(world, show).tell()
-        code = 0
-    except NotSo as wrong:
-        _explain(show, wrong)
-    except Interrupted:
-        show.prose("\nInterrupted; stopping everything.")
-        code, kept = 130, False
-    except (OSError, LookupError, ValueError, TypeError) as wrong:
-        came = f"{type(wrong).__name__}: {wrong}"
-        _explain(show, NotSo("the demo to understand what it found", came, world.events))
-    finally:
-        if not kept:
-            with _signals_ignored():
-                _say_what_is_left(show, world, world.end())
-    show.checklist()
-    if kept:
-        _say_how_to_look_around(show, world)
-    return code
 
 
 @dataclass(slots=True)
@@ -314,7 +265,7 @@ class Story:
         ran = self.world.run("sphragis", "verify", str(self.ledger))
         self.show.command(ran.line, ran.said, ran.code, lines=2)
         self.check("the gateway's ledger verifies", ran.code == 0, came=ran.said)
-        records = list(_records(self.ledger))
+        records = list(read_records(self.ledger))
         intents = [r["seq"] for r in records if r["type"] == "request"]
         outcomes = {r.get("ref") for r in records if r["type"] == "outcome"}
         calls = sum(len(found) for found in self.calls.values())
@@ -342,7 +293,7 @@ class Story:
         self.show.step("A copy of the ledger with one byte changed")
         copy = self.world.root / "home" / "changed-copy"
         shutil.copytree(self.ledger, copy)
-        seq, what = _change_one_byte(copy)
+        seq, what = change_one_byte(copy)
         ran = self.world.run("sphragis", "verify", str(copy))
         self.show.command(ran.line, ran.said, ran.code, lines=4)
         named = [int(number) for number in re.findall(r"(?i)\brecord (\d+)\b", ran.said)]
@@ -370,7 +321,7 @@ class Story:
         )
         delivered = [row for row in self._tasks()[before:] if row["state"] != "refused"]
         self.check("nothing was handed out", not delivered, came=str(delivered))
-        denied = [r for r in _records(self.deck_ledger) if r["type"] == "deny"]
+        denied = [r for r in read_records(self.deck_ledger) if r["type"] == "deny"]
         self.check(
             "the refusal is in the deck's log and in its ledger",
             world.has_event("dispatch refused") and len(denied) == 1,
@@ -511,101 +462,3 @@ def _files(repository: Path) -> dict[str, bytes]:
         for path in repository.rglob("*")
         if path.is_file() and not {".git", ".choragos", "__pycache__"} & set(path.parts)
     }
-
-
-def _records(ledger: Path) -> Iterator[dict[str, Any]]:
-    """Read the records of a ledger; checkpoint lines, which are not records, are passed over."""
-    for segment in sorted((ledger / "segments").glob("*.jsonl")):
-        for line in segment.read_bytes().splitlines():
-            document = json.loads(line)
-            if "seq" in document:
-                yield document
-
-
-def _change_one_byte(ledger: Path) -> tuple[int, str]:
-    """Change one digit of a record's time, in the middle of the log; return (seq, what)."""
-    segment = sorted((ledger / "segments").glob("*.jsonl"))[0]
-    lines = segment.read_bytes().split(b"\n")
-    numbered = [i for i, line in enumerate(lines) if line and "seq" in json.loads(line)]
-    index = numbered[len(numbered) // 2]
-    line = lines[index]
-    seq: int = json.loads(line)["seq"]
-    at = line.index(b'"ts":') + len(b'"ts":') + 8
-    changed = line[:at] + (b"1" if line[at : at + 1] == b"0" else b"0") + line[at + 1 :]
-    lines[index] = changed
-    segment.chmod(0o600)
-    segment.write_bytes(b"\n".join(lines))
-    return seq, f"one digit of the time in record {seq}"
-
-
-def _explain(show: Show, wrong: NotSo) -> None:
-    if wrong.expected not in show.failed:
-        show.failed.append(wrong.expected)
-    tail: list[str] = []
-    if wrong.log is not None and wrong.log.exists():
-        tail = wrong.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-    show.failure(wrong.expected, wrong.came, wrong.log.name if wrong.log else "", tail)
-
-
-def _say_what_is_left(show: Show, world: World, leftovers: list[str]) -> None:
-    show.step("The end")
-    show.statement(
-        "no process of this run is left",
-        holds=not leftovers,
-        detail="; ".join(leftovers),
-    )
-    show.statement(f"{world.root} is removed", holds=not world.root.exists())
-
-
-def _say_how_to_look_around(show: Show, world: World) -> None:
-    look, end = world.leave_up()
-    show.step("The session is still up")
-    show.prose("This opens a shell in it:")
-    show.shell(f"sh {look}")
-    show.table(
-        "where you can say",
-        ["command", "what it shows"],
-        [
-            ("choragos board", "roles, tasks, the gateway"),
-            ("choragos report", "tasks, times, tokens and cost of each role"),
-            ("choragos checkpoints", "what can be rolled back"),
-            (
-                f"choragos delegate --to coder --brief {project.BRIEF_CHANGES}",
-                "gives the coder something to do",
-            ),
-            ("less .choragos/logs/events.log", "what the deck did"),
-            ('less "$DEMO/provider.jsonl"', "what the provider received"),
-            ('less "$DEMO/trace/coder.jsonl"', "what the coder sent and got back"),
-            ('less "$DEMO/gateway.log"', "what the gateway said"),
-            ('sphragis verify "$SPHRAGIS_HOME/ledger"', "the gateway's ledger"),
-        ],
-    )
-    show.prose("To end it and remove everything:")
-    show.shell(f"sh {end}")
-
-
-@contextmanager
-def _signals_as_interruptions() -> Iterator[None]:
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    with _signals(interrupt):
-        yield
-
-
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
-    """Cleaning up is not interrupted: it is bounded, and what it leaves would stay."""
-    with _signals(signal.SIG_IGN):
-        yield
-
-
-@contextmanager
-def _signals(handler: Callable[..., None] | signal.Handlers) -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler_before in before.items():
-            signal.signal(number, handler_before)
