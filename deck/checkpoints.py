@@ -25,7 +25,8 @@ from deck.gitrepo import GitError, GitMissing, GitRepo, NotARepository
 from shared.paths import session_id
 
 if TYPE_CHECKING:
-    from deck.rollback import Outcome, Overlap, Plan, Scope
+    from deck.rollback import Outcome
+    from deck.rollback_plan import Overlap, Plan, Scope
 
 __all__ = [
     "Checkpoint",
@@ -264,12 +265,10 @@ class Checkpoints:
         scope: Scope | None = None,
         overlap: Overlap | None = None,
     ) -> Plan:
-        """Return what undoing to `target` would change; see deck.rollback. Changes nothing."""
-        from deck import rollback
+        """Return what undoing to `target` would change; see deck.rollback_plan. Changes nothing."""
+        from deck.rollback_plan import Overlap, Scope, make_plan
 
-        return rollback.make_plan(
-            self, target, scope or rollback.Scope.TASK, overlap or rollback.Overlap.REFUSE
-        )
+        return make_plan(self, target, scope or Scope.TASK, overlap or Overlap.REFUSE)
 
     def rollback(self, plan: Plan) -> Outcome:
         """Carry out a plan after a snapshot that can undo it; see deck.rollback."""

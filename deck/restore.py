@@ -5,7 +5,7 @@ way, which outlives the process, and the placing. Invariants: what is to be writ
 the same file system before the first file is touched, so a full disk changes nothing; each file is
 exchanged by renaming, never written in place; on a failure everything moved is moved back; no
 directory on the way to a path is a symbolic link, so nothing outside the workspace is reached.
-`deck.rollback` decides what is to be done and calls this.
+`deck.rollback_plan` decides what is to be done, `deck.rollback` calls this.
 """
 
 from __future__ import annotations

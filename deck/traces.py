@@ -3,7 +3,7 @@
 Owns the search of those texts for a path. It is a hint for the reader, never a proof: where two
 tasks worked at the same time and the snapshots cannot tell whose a change is, the undo says which
 tasks name the file, and leaves it alone. Missing files are passed over; nothing is written.
-`deck.rollback` calls it.
+`deck.attribution` calls it.
 """
 
 from __future__ import annotations

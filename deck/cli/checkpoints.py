@@ -18,7 +18,8 @@ from deck.cli.failure import fail, here
 
 if TYPE_CHECKING:
     from deck.checkpoints import Checkpoint, Checkpoints
-    from deck.rollback import Finding, Outcome, Plan
+    from deck.rollback import Outcome
+    from deck.rollback_plan import Finding, Plan
 
 #: Beyond this many files a list is a wall.
 _LISTED: Final = 40
@@ -91,7 +92,7 @@ def rollback(
 ) -> None:
     """Undo what one task did to the files; HEAD, index and branches stay."""
     from deck.checkpoints import GitError
-    from deck.rollback import Overlap, Scope
+    from deck.rollback_plan import Overlap, Scope
     from deck.undoing import choose
 
     _warn_if_live()

@@ -27,13 +27,9 @@ from deck.checkpoints import (
     delivery_subject,
 )
 from deck.events import EventLog
-from deck.rollback import (
-    Overlap,
-    RollbackConflict,
-    RollbackFailed,
-    RollbackStale,
-    Scope,
-)
+from deck.restore import RollbackFailed
+from deck.rollback import RollbackConflict, RollbackStale
+from deck.rollback_plan import Overlap, Scope
 
 pytestmark = pytest.mark.usefixtures("own_git_settings")
 
@@ -696,7 +692,7 @@ def test_undoing_twice_has_nothing_to_do(work: Work) -> None:
     work.end("T1")
     work.undo("T1")
     plan = work.store.plan_rollback(work.store.find("T1"))
-    assert plan.has_nothing_to_do
+    assert (plan.changes, plan.conflicts, plan.resumes) == ((), (), None)
     refs = git(work.top, "for-each-ref")
     assert work.store.rollback(plan).undo is None
     assert git(work.top, "for-each-ref") == refs

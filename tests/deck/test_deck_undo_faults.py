@@ -26,16 +26,9 @@ from deck.checkpoints import (
     delivery_subject,
 )
 from deck.gitrepo import GitRepo
-from deck.restore import turn
-from deck.rollback import (
-    Overlap,
-    RollbackBusy,
-    RollbackConflict,
-    RollbackFailed,
-    RollbackInterrupted,
-    RollbackStale,
-    Scope,
-)
+from deck.restore import RollbackBusy, RollbackFailed, turn
+from deck.rollback import RollbackConflict, RollbackStale
+from deck.rollback_plan import Overlap, RollbackInterrupted, Scope
 
 pytestmark = pytest.mark.usefixtures("own_git_settings")
 
