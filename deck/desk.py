@@ -23,7 +23,7 @@ from deck import briefs
 from deck.board import State, Task
 from deck.config import Config
 from deck.entries import Entry, Op, TaskState
-from deck.events import EventLog
+from deck.events import EVENTS_NAME, EventLog
 from deck.gateway import Gateway
 from deck.hooks import run_hook
 from deck.journal import Journal, JournalFailed
@@ -77,7 +77,7 @@ class Desk:
         project.mkdir(mode=0o755, exist_ok=True)
         (project / "tasks").mkdir(exist_ok=True)
         _keep_out_of_git(project)
-        events = EventLog(project / "logs" / "events.log")
+        events = EventLog(project / "logs" / EVENTS_NAME)
         keys = _keys(paths, environ)
         _refuse_planted(project / "ledger")
         aside = _set_aside_foreign(project / "ledger", f"{ORIGIN}{paths.id}")

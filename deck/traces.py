@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from deck.events import Event, parse_events
+from deck.events import EVENTS_NAME, Event, parse_events
 
 #: Briefs and reports are prose; more of one is not read.
 _TEXT_LIMIT: Final = 256 << 10
@@ -40,7 +40,7 @@ class Traces:
         parts = [_text_of(state / "tasks" / f"{task_id}.md")]
         if self._events is None:
             try:
-                self._events = parse_events(state / "logs" / "events.log")
+                self._events = parse_events(state / "logs" / EVENTS_NAME)
             except OSError:
                 self._events = []
         for event in _last_run(self._events):

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from deck import briefs
+from deck.events import EVENTS_NAME
 
 #: How often a running role's section is written anew, in seconds.
 FLUSH_SECONDS: Final = 15.0
 #: Of a running process: unpacking all of a long history would hold up the loop.
 RUNNING_ROWS: Final = 500
 #: The deck's own logs; a role may bear such a name.
-CORE_LOGS: Final = ("events.log", "events.log.1", "server.log", "crash.log")
+CORE_LOGS: Final = (EVENTS_NAME, f"{EVENTS_NAME}.1", "server.log", "crash.log")
 
 
 def file_name(role: str) -> str:

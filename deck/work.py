@@ -312,16 +312,7 @@ class Work:
         if first is ReportState.QUEUED:
             self.bring(report_id, durable)
         await durable
-        desk.events.write(
-            "INFO",
-            "work-done",
-            id=command.id,
-            **{"from": caller.name},
-            to=judging.DECK if before is not None and before.judges else desk.start_name,
-            done=command.done,
-            task=one_line(command.task),
-            report=path,
-        )
+        self._log_report(command, caller, before, path)
         more: dict[str, object] = {"reason": why} if why else {}
         if first is ReportState.WITHHELD:
             self._tell_withheld(before, report_id, why)
@@ -329,6 +320,18 @@ class Work:
             more |= await self._finish(caller)
         desk.job(self._close(after if resolved else None, report_id))
         return ok(report=report_id, resolved=resolved, state=str(first), **more)
+
+    def _log_report(self, command: Command, caller: Caller, task: Task | None, path: str) -> None:
+        self.desk.events.write(
+            "INFO",
+            "work-done",
+            id=command.id,
+            **{"from": caller.name},
+            to=judging.DECK if task is not None and task.judges else self.desk.start_name,
+            done=command.done,
+            task=one_line(command.task),
+            report=path,
+        )
 
     def _tell_withheld(self, task: Task | None, report_id: str, why: str) -> None:
         """A report that came after the decision is not passed on, but not hushed up either."""

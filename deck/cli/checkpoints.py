@@ -118,19 +118,24 @@ def rollback(
     if not yes and not _confirmed():
         typer.echo("aborted")
         return
-    extent = f"{plan.scope.value}, {len(plan.changes)} file(s)"
-    _record("rollback-begun", plan.target.name, extent)
+    _carry_out(store, plan)
+
+
+def _carry_out(store: Checkpoints, plan: Plan) -> None:
+    """Roll back, with its beginning and its end on record, and say what came of it."""
+    from deck.checkpoints import GitError
+
+    name = plan.target.name
+    _record("rollback-begun", name, f"{plan.scope.value}, {len(plan.changes)} file(s)")
     try:
         outcome = store.rollback(plan)
     except GitError as failure:
-        _record("rollback-ended", plan.target.name, f"failed: {failure}")
+        _record("rollback-ended", name, f"failed: {failure}")
         fail(failure)
     _note_in_log(plan, outcome)
     done = _counted(outcome.restored, outcome.deleted)
-    _record(
-        "rollback-ended", plan.target.name, f"{done}; undo: {outcome.undo and outcome.undo.name}"
-    )
-    typer.echo(f"rolled back {plan.target.name}: {_counted(outcome.restored, outcome.deleted)}")
+    _record("rollback-ended", name, f"{done}; undo: {outcome.undo and outcome.undo.name}")
+    typer.echo(f"rolled back {name}: {done}")
     if outcome.undo is not None:
         typer.echo(f"undo this with `choragos rollback {outcome.undo.name}`")
 

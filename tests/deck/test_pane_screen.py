@@ -95,7 +95,7 @@ def test_history_keeps_the_last_lines_with_their_styles() -> None:
     screen.feed(b"a\r\n\x1b[31mb\x1b[0mc\r\nd\r\ne\r\nf\r\ng")
     assert [line.text for line in screen.history] == ["bc", "d", "e"]
     assert screen.history[0].spans()[0] == (1, Style(fg=1))
-    assert screen.history_pushed == 4
+    assert screen.history.pushed == 4
     assert screen.last_lines(4) == ["d", "e", "f", "g"]
 
 

@@ -13,9 +13,14 @@ from terminal_screens import (
     screen_of,
 )
 
-from deck.pane.terminal.cells import PLAIN, Attr
-from deck.pane.terminal.rendition import color_hex
+from deck.pane.terminal.cells import PLAIN, RGB, Attr
 from deck.pane.terminal.screen import Screen
+
+_CUBE = (0, 95, 135, 175, 215, 255)
+_SYSTEM = (
+    "000000", "cd0000", "00cd00", "cdcd00", "0000ee", "cd00cd", "00cdcd", "e5e5e5",
+    "7f7f7f", "ff0000", "00ff00", "ffff00", "5c5cff", "ff00ff", "00ffff", "ffffff",
+)  # fmt: skip
 
 FIXTURES = DATA / "xtermjs_escape_sequence_files"
 # The fixtures' own project skips these five: they need what no multiplexer pane has.
@@ -46,6 +51,20 @@ def probes() -> list[tuple[str, object, object]]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return list(module.P)
+
+
+def color_hex(color: int) -> str:
+    """A color as six hex digits, "default" for the terminal's own. Palette entries as in xterm."""
+    if color < 0:
+        return "default"
+    if color & RGB:
+        return f"{color & 0xFFFFFF:06x}"
+    if color < 16:
+        return _SYSTEM[color]
+    if color >= 232:
+        return f"{8 + (color - 232) * 10:02x}" * 3
+    color -= 16
+    return f"{_CUBE[color // 36]:02x}{_CUBE[color // 6 % 6]:02x}{_CUBE[color % 6]:02x}"
 
 
 def probe_holds(screen: Screen, check: object) -> bool:

@@ -1,6 +1,6 @@
 """Select graphic rendition: parameters to a style, and a style back to parameters. Pure.
 
-Owns the color tables and the two spellings of extended colors (semicolons and colons). Invariant:
+Owns the two spellings of extended colors (semicolons and colons). Invariant:
 a style written out and read again is the same style. Called by `screen` and by whoever draws it.
 """
 
@@ -12,26 +12,6 @@ from typing import Final
 from deck.pane.terminal.cells import DEFAULT_COLOR, RGB, Attr, Style
 
 MAX_PARAMS: Final = 32
-
-_CUBE = (0, 95, 135, 175, 215, 255)
-_SYSTEM = (
-    "000000", "cd0000", "00cd00", "cdcd00", "0000ee", "cd00cd", "00cdcd", "e5e5e5",
-    "7f7f7f", "ff0000", "00ff00", "ffff00", "5c5cff", "ff00ff", "00ffff", "ffffff",
-)  # fmt: skip
-
-
-def color_hex(color: int) -> str:
-    """A color as six hex digits, "default" for the terminal's own. Palette entries as in xterm."""
-    if color < 0:
-        return "default"
-    if color & RGB:
-        return f"{color & 0xFFFFFF:06x}"
-    if color < 16:
-        return _SYSTEM[color]
-    if color >= 232:
-        return f"{8 + (color - 232) * 10:02x}" * 3
-    color -= 16
-    return f"{_CUBE[color // 36]:02x}{_CUBE[color // 6 % 6]:02x}{_CUBE[color % 6]:02x}"
 
 
 def _color_codes(color: int, base: int) -> list[str]:

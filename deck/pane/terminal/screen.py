@@ -135,11 +135,6 @@ class Screen(Grid):
         return self.reports.notifications
 
     @property
-    def history_pushed(self) -> int:
-        """Lines ever pushed into history: a viewer that is scrolled back follows it."""
-        return self.history.pushed
-
-    @property
     def alternate(self) -> bool:
         """Whether the program is on the alternate screen."""
         return self.primary is not None
