@@ -198,7 +198,7 @@ async def test_stop_ends_children_jobs_and_daemons_that_ignore_sigterm(
     run = await runs().spawn(
         "bash", "--norc", "-c",
         f"set -m; {sys.executable} -S {script}; sleep 600 & echo $! >{tmp_path}/job;"
-        f"(trap '' TERM HUP; sleep 600) & echo started; wait", mark="mark-of-this-pane",
+        f"(trap '' TERM HUP; sleep 600) & echo started; wait", mark=f"stop {tmp_path}",
     )  # fmt: skip
     await run.until(lambda: b"started" in run.output and (tmp_path / "daemon").exists())
     await run.until((tmp_path / "daemon").read_text)
@@ -218,11 +218,13 @@ async def test_stop_ends_children_jobs_and_daemons_that_ignore_sigterm(
 
 @linux_only
 async def test_stop_after_the_leader_died_still_ends_what_it_left(
-    runs: Callable[[], Run],
+    runs: Callable[[], Run], tmp_path: Path
 ) -> None:
     run = await runs().spawn(
-        "bash", "-c", "setsid sleep 600 & echo pid:$!; sleep 0.1; exit 3", mark="leftover"
-    )
+        "bash", "-c",
+        'setsid sleep 600 & until [ "$(cat /proc/$!/comm)" = sleep ]; do sleep 0.01; done; exit 3',
+        mark=f"left {tmp_path}",
+    )  # fmt: skip
     assert await run.ended() == ExitStatus(3)
     left = list((await run.tree.members()).values())
     assert [ref.name for ref in left] == ["sleep"]
@@ -251,7 +253,8 @@ def test_a_stranger_with_the_leaders_old_pid_is_never_a_member() -> None:
 
 async def test_a_start_that_is_cancelled_leaves_no_child(runs: Callable[[], Run]) -> None:
     run = runs()
-    start = asyncio.create_task(run.spawn("sleep", "612345"))
+    seconds = str(10**9 + os.getpid())  # of this test only
+    start = asyncio.create_task(run.spawn("sleep", seconds))
     await asyncio.sleep(0)
     start.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -259,7 +262,7 @@ async def test_a_start_that_is_cancelled_leaves_no_child(runs: Callable[[], Run]
     await asyncio.sleep(0.3)
     for pid in process_table():
         try:
-            assert b"612345" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+            assert seconds.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
 
