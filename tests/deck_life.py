@@ -290,7 +290,9 @@ class Life:
         if self._gateway is None:
             self.start_gateway()
         self.serve()
+        # What is open now has to be looked up: nothing known is not nothing open.
         self._open.clear()
+        self._looked = 0.0
 
     # -- work -----------------------------------------------------------------------------------
 
