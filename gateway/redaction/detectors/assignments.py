@@ -243,8 +243,9 @@ class Assignments:
     def _value_after(self, text: str, name: str, end: int, start: int, seen: _Seen) -> Span | None:
         """`seen`: what was judged before in this text."""
         pair = _PAIR.match(text, end)
-        form = None if pair else _FORM_FIELD.match(text, end)
-        if form is not None and text.startswith('name="', start - 6):
+        is_field = not pair and text.startswith('name="', start - 6)
+        form = _FORM_FIELD.match(text, end) if is_field else None
+        if form is not None:
             span = self._form_value(text, name, form)
             if span is None and form.end() - end <= _SURELY_WITHIN:
                 seen[_window(text, start, end)] = None

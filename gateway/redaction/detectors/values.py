@@ -135,9 +135,9 @@ _LISTED: Final = re.compile(
 )
 #: `OAuth2Auth$inboundSchema`: a member of something, in source code.
 _MEMBER: Final = re.compile(r"[A-Za-z_]\w*\$[a-z][A-Za-z]{3,}")
-#: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`, `amber_Trail6`.
 #: `AmberMarble!`
 _EXCLAIMED: Final = re.compile(r"(?:[A-Z][a-z]{2,}){2,}[!#$%&*?]{1,2}")
+#: A word, or several joined by capitals, and a number: `Welcome1`, `BlueRiver2798`, `amber_Trail6`.
 _WORDED: Final = re.compile(
     r"(?:(?:[A-Z][a-z]{3,}){1,3}|[A-Za-z][a-z]{2,}(?:_[A-Z][a-z]{2,}){1,3})\d{1,6}"
 )
@@ -451,6 +451,8 @@ def _holds_run(value: str) -> bool:
 _COOKIE: Final = re.compile(r"[\w.%\-]{1,64}=[^=]")
 _RUN: Final = re.compile(rf"[A-Za-z0-9]{{{_GENERATED},}}")
 
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_DIGIT: Final = re.compile(r"[\d²³¹]")
 _PASSWORD_SIGNS: Final = frozenset("!$#@%*&?+^")
 
 
@@ -461,9 +463,9 @@ def is_chosen(value: str, *, surely: bool = False) -> bool:
         return False
     if is_dotted_words(value):
         return not surely
-    if value[0] in "([{<$/" or CODE.match(value) or not any(c.isalpha() for c in value):
+    if value[0] in "([{<$/" or CODE.match(value) or not _LETTER.search(value):
         return False
-    digits = any(c.isdigit() for c in value)
+    digits = _DIGIT.search(value) is not None
     if surely and (not digits or len(value) < 8):
         return False
     signs = not _PASSWORD_SIGNS.isdisjoint(value)
