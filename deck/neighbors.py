@@ -11,9 +11,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shared.anchors.config import AnchorConfig
 from shared.anchors.neighbors import neighbors_dir
 from shared.anchors.schedule import (
-    AnchorConfig,
     AnchorStatus,
     look_once_more,
     run_anchors,

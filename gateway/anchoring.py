@@ -15,8 +15,9 @@ from prometheus_client.registry import Collector
 
 from gateway.logs import say
 from gateway.settings import Settings
+from shared.anchors.config import AnchorConfig
 from shared.anchors.neighbors import neighbors_dir
-from shared.anchors.schedule import AnchorConfig, AnchorStatus
+from shared.anchors.schedule import AnchorStatus
 from shared.ledger.storage import reason
 from shared.paths import UnsafeDirectory
 

@@ -3,7 +3,7 @@
 Owns one conversation: the newest checkpoint, the proof from what the witness has seen, the check of
 what it answers. Invariant: a cosignature is believed only after its signature was verified over our
 own checkpoint, and a witness that holds more than we do, or another tree, is an `Alarm`: one of the
-two histories is false, and no retry tells which. Blocking; called off the loop by `schedule`.
+two histories is false, and no retry tells which. Blocking; called off the loop by `head_jobs`.
 """
 
 from __future__ import annotations

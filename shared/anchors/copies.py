@@ -3,7 +3,7 @@
 Owns the three ways and the one line that is written: origin, size, root in base64, Unix seconds.
 Invariant: a copy is complete or an error; nothing is half written by us into a file that another
 program reads. What such a copy proves depends on who can change the place it went to. Blocking;
-called off the loop by `schedule`.
+called off the loop by `head_jobs`.
 """
 
 from __future__ import annotations

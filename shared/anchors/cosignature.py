@@ -3,7 +3,7 @@
 Owns the signed message, the 76 bytes behind a signature line (key id, time, signature), the
 witness's vkey (type 0x04) and its key file. Invariant: a cosignature says "at this time, this was
 the largest consistent tree I have seen under this origin", so only `witness` makes them. Pure but
-for the key file. Called by `witness`, `client` and `schedule`.
+for the key file. Called by `witness` and `client`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ by one that a `key_rotate` record leads to; a head that is smaller than, or does
 one recorded before is recorded as an alarm, with the signed note, so that the record is evidence;
 two idle ledgers do not keep each other growing (see `Observer._is_worth_a_record`). What it knows
 comes from its own records; the file beside the announcement only saves reading them all.
-Blocking; called off the loop by `schedule`.
+Blocking; called off the loop by `neighbor_job`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the call of the program and the `.ots` file; nothing of the format but its 
 the program's license asks for distance and its proofs are for its own verifier. Invariant: without
 the program this is one note and nothing else. The proof is pending for hours until a calendar has
 it in a block; `upgrade_proof` then asks for the rest. Whether that block is Bitcoin's is what
-`ots verify` tells, not we. Blocking; called by `schedule`.
+`ots verify` tells, not we. Blocking; called by `stamp_jobs`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the request over a checkpoint file, the check of the response and the `.tsr` file. Invariant: a
 response is stored only when it is granted, is for our bytes, answers our nonce, and, when the
 authority's certificates were given, leads to them. Without those only the first three are known,
-and the record says so. Blocking; called off the loop by `schedule` and by `sphragis anchor`.
+and the record says so. Blocking; called off the loop by `stamp_jobs` and by `sphragis anchor`.
 """
 
 from __future__ import annotations

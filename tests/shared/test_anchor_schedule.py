@@ -22,6 +22,7 @@ from anchor_service import KEY, Service
 
 from shared.anchors import ots
 from shared.anchors.client import WitnessTarget
+from shared.anchors.config import AnchorConfig
 from shared.anchors.copies import CommandCopy, FileCopy, NoteCopy
 from shared.anchors.cosignature import verify_cosignatures
 from shared.anchors.errors import AnchorError
@@ -29,13 +30,12 @@ from shared.anchors.files import keep_answer, keep_checkpoint, published_head
 from shared.anchors.neighbors import anchor_records, announced, neighbors_dir
 from shared.anchors.ots import find_program, stamp_head
 from shared.anchors.schedule import (
-    AnchorConfig,
     AnchorStatus,
-    _UpgradeJob,
     look_once_more,
     run_anchors,
     send_last_heads,
 )
+from shared.anchors.stamp_jobs import UpgradeJob
 from shared.anchors.tsa import Authority
 from shared.ledger import Ledger, LogState, parse_vkey, verify_path
 
@@ -432,7 +432,7 @@ async def test_a_proof_that_cannot_be_upgraded_is_told_and_lets_the_others_go(
             raise AnchorError("it is broken.")
         return {"kind": "ots", "size": size, "state": "complete"} if size == 7 else None
 
-    job = _UpgradeJob(ledger, upgrade, 60.0)
+    job = UpgradeJob(ledger, upgrade, 60.0)
     for _ in range(2):
         with pytest.raises(AnchorError, match=r"proof of 3 records .* broken"):
             job.step()
@@ -447,7 +447,7 @@ async def test_a_proof_that_cannot_be_upgraded_is_told_and_lets_the_others_go(
     job.end()
     assert job.step() is None
     assert asked == [3, 5, 7, 3, 5, 5]
-    assert _UpgradeJob(ledger, lambda _: None, 60.0)._settled({3, 5, 7}) == {7}
+    assert UpgradeJob(ledger, lambda _: None, 60.0)._settled({3, 5, 7}) == {7}
 
 
 @pytest.mark.parametrize("step", ["program", "kept", "recorded"])
@@ -478,7 +478,7 @@ def test_a_kill_while_a_proof_is_upgraded_leaves_one_record_and_a_whole_proof(
                     os.kill(os.getpid(), signal.SIGKILL)
                 return ext
 
-            _UpgradeJob(ledger, upgrade, 60.0).step()
+            UpgradeJob(ledger, upgrade, 60.0).step()
             if die == "recorded":
                 os.kill(os.getpid(), signal.SIGKILL)
 
