@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, Self
@@ -20,6 +20,7 @@ import aiohttp
 from yarl import URL
 
 from gateway.credentials import Credential
+from gateway.decoding import Decoder, Undecodable, decoder_of
 from shared import __version__
 
 #: Client headers that go to the provider. Each was seen from a real client or is in the API's
@@ -111,14 +112,30 @@ def _response_name(sent_as: str) -> str:
 class Answer:
     """A provider's answer whose body has not been read. Close it, whatever happens."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, decoder: Decoder | None = None) -> None:
         self._response = response
+        self._decoder = decoder
+        self._decoded: Iterator[bytes] = iter(())
         self.status = response.status
         self.headers = response_headers(response.headers)
         self.media_type = response.content_type.lower()
 
     async def chunk(self) -> bytes:
-        """Return the next piece, or nothing at the end. Raises UpstreamFailed."""
+        """Return the next piece, decompressed, or nothing at the end. Raises UpstreamFailed."""
+        if self._decoder is None:
+            return await self._received()
+        try:
+            while not (piece := next(self._decoded, b"")):
+                if not (data := await self._received()):
+                    return b""
+                self._decoded = self._decoder.feed(data)
+        except Undecodable as wrong:
+            raise _undecodable(self.status, self.headers) from wrong
+        # A little may hold much: others get their turn between two pieces of it.
+        await asyncio.sleep(0)
+        return piece
+
+    async def _received(self) -> bytes:
         try:
             return await self._response.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as wrong:
@@ -128,15 +145,17 @@ class Answer:
         """Return the whole body. Raises UpstreamFailed."""
         pieces: list[bytes] = []
         size = 0
-        content = self._response.content
+        content, decoder = self._response.content, self._decoder
         # A small answer has come with its headers.
-        while not content.at_eof() and (piece := await self.chunk()):
+        while (decoder is not None or not content.at_eof()) and (piece := await self.chunk()):
             size += len(piece)
             if size > MAX_ANSWER:
                 raise UpstreamFailed(
                     "too_large", f"The provider's answer is larger than {MAX_ANSWER >> 20} MiB."
                 )
             pieces.append(piece)
+        if decoder is not None and not decoder.is_complete:
+            raise _broken(aiohttp.ClientPayloadError())
         return b"".join(pieces)
 
     def close(self) -> None:
@@ -163,6 +182,7 @@ class Upstream:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._timeout,
             skip_auto_headers=("user-agent", "content-type"),
+            auto_decompress=False,
             trust_env=False,
         )
         return self
@@ -218,7 +238,11 @@ class Upstream:
                 "The provider answered with a redirect, which the gateway does not follow; "
                 "correct the provider's base URL.",
             )
-        return Answer(response)
+        try:
+            return Answer(response, _decoder(response))
+        except Undecodable as wrong:
+            response.close()
+            raise _undecodable(response.status, response_headers(response.headers)) from wrong
 
     def _failed(self, wrong: Exception, url: str) -> UpstreamFailed:
         place = urlsplit(url).netloc
@@ -237,6 +261,23 @@ class Upstream:
                 "connect", f"{place} cannot be reached; is the provider's address right and up?"
             )
         return _broken(wrong)
+
+
+def _decoder(response: aiohttp.ClientResponse) -> Decoder | None:
+    """Raises Undecodable."""
+    encodings = response.headers.getall("content-encoding", None)
+    return decoder_of(",".join(encodings)) if encodings else None
+
+
+def _undecodable(status: int, headers: Mapping[str, str]) -> UpstreamFailed:
+    failed = status >= 400
+    return UpstreamFailed(
+        "encoding",
+        f"The provider answered {status} with something that cannot be decoded: it is not packed "
+        "as it says, or in a way that nobody asked for.",
+        status if failed else 502,
+        headers if failed else None,
+    )
 
 
 def _payload(body: bytes) -> aiohttp.BytesPayload | io.BytesIO | None:
