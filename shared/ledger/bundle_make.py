@@ -33,8 +33,8 @@ from shared.ledger.bundle import (
     record_name,
     text_name,
 )
-from shared.ledger.bundle_check import texts_named
 from shared.ledger.bundle_readme import readme
+from shared.ledger.bundle_records import texts_named
 from shared.ledger.checkpoint import Checkpoint, split_note
 from shared.ledger.directory import read_head
 from shared.ledger.errors import LedgerError, NoteRefused

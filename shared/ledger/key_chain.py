@@ -4,7 +4,7 @@ Invariant: a key is only ever added by a note that the key before it and the new
 over the number of the record that carries it. From that record on, both sign; from the next
 segment on, the new one alone. Once such a record was pruned, the pruning's own repeats its note. A
 seal that two keys signed leads nowhere: whoever has a seal can add a signature to it. Pure. Called
-by `walk`, `inspection`, `claims` and `bundle_check`.
+by `walk`, `inspection`, `claims` and `bundle_log`.
 """
 
 from __future__ import annotations

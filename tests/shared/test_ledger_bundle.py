@@ -468,6 +468,7 @@ REASONS: list[Callable[[Any], Any]] = [
     lambda manifest: manifest["logs"][0]["records"].update({"9": "because"}),
     lambda manifest: manifest["logs"][0]["records"].update({"83": "pair"}),
     lambda manifest: manifest["logs"][0]["records"].update({"2": "selected"}),
+    lambda manifest: manifest["logs"][0]["records"].update({"9" * 5000: "selected"}),
     lambda manifest: manifest["logs"].append(dict(manifest["logs"][0])),
     lambda manifest: manifest.update(logs=[]),
 ]
