@@ -1,16 +1,17 @@
 """The board: every task, report, gate and role of a run, as the deck remembers them.
 
-Owns `State` and the rows in it, and what is read off them. Invariant: all of it is immutable; a
-state is only ever made by `deck.replay` from the one before and an entry of the journal, so the
-board is the replay of the journal (law 6). Ids are never reused within a run. Everybody who has
-to know something about the run reads it here.
+Owns `State` and the rows in it, and what is read off them. Invariant: all of it is immutable but
+for a `Draft`, which only the replay of a whole journal holds; a state is only ever made by
+`deck.replay` from the one before and an entry of the journal, so the board is the replay of the
+journal (law 6). Ids are never reused within a run. Everybody who has to know something about the
+run reads it here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, TypeVar
 
 from deck.entries import (
     CommitState,
@@ -224,3 +225,38 @@ class State:
         ]
         hidden = set(closed[: max(0, len(closed) - CLOSED_ROWS_SHOWN)])
         return [task for task in self.tasks.values() if task.id not in hidden]
+
+
+_State = TypeVar("_State", bound=State)
+#: The tables of the board that grow with the run.
+Table = Literal["tasks", "reports", "gates", "loops", "landings"]
+
+
+class Draft(State):
+    """A board in the making, held by a replay and nobody else: `changed` and `with_row` move it in
+    place. With a new copy of every row for each entry, a long journal would take hours to read."""
+
+    __slots__ = ()
+
+    def finished_board(self) -> State:
+        """Return the board as it is now; the draft is not used any more."""
+        return State(**{row.name: getattr(self, row.name) for row in fields(State)})
+
+
+def changed(state: _State, **values: Any) -> _State:
+    """Return the state with other values in the fields named."""
+    if type(state) is not Draft:
+        return replace(state, **values)
+    for name, value in values.items():
+        object.__setattr__(state, name, value)
+    return state
+
+
+def with_row(state: _State, table: Table, key: str, row: object) -> _State:
+    """Return the state with `row` under `key` in one of its tables."""
+    rows: dict[str, object] = getattr(state, table)
+    if type(state) is not Draft:
+        more: dict[str, Any] = {table: {**rows, key: row}}
+        return replace(state, **more)
+    rows[key] = row
+    return state

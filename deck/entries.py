@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class TaskState(StrEnum):
@@ -192,9 +192,15 @@ class Entry:
     def from_ext(cls, ext: Mapping[str, Any]) -> Entry:
         """Rebuild an entry; fields of later versions are ignored. Raises ValueError if it is
         not one."""
-        known = {name: ext[name] for name in cls.__slots__ if name in ext}
+        known = {name: value for name, value in ext.items() if name in _FIELDS}
         try:
-            known["op"] = Op(known["op"])
+            known["op"] = _OPS[known["op"]]
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError("the record holds no journal entry of this version") from error
+
+
+#: A look into a set and a table, where the walk through all fields and the call of the
+#: enumeration take twice as long: a start reads every entry there is.
+_FIELDS: Final = frozenset(Entry.__slots__)
+_OPS: Final = {op.value: op for op in Op}

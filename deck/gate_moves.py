@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deck.board import Approval, Gate, State
+from deck.board import Approval, Gate, State, with_row
 from deck.entries import Decision, Entry, GateKind, Op, TaskState
 from deck.moves import IllegalMove, member
 from deck.task_moves import task_moved
@@ -39,10 +39,10 @@ def gate_opened(state: State, entry: Entry) -> State:
         until=entry.until,
         needed=entry.count or 1,
     )
-    state = replace(state, gates={**state.gates, gate.id: gate})
+    state = with_row(state, "gates", gate.id, gate)
     if task is None:
         return state
-    return replace(state, tasks={**state.tasks, task.id: replace(task, gate=gate.id)})
+    return with_row(state, "tasks", task.id, replace(task, gate=gate.id))
 
 
 def _open_gate(state: State, gate_id: str) -> Gate:
@@ -63,7 +63,7 @@ def gate_voted(state: State, entry: Entry) -> State:
     if len(gate.approvals) + 1 >= needed:
         raise IllegalMove(f"{gate.id} needs no further approval than this; it is decided by it.")
     voted = replace(gate, needed=needed, approvals=(*gate.approvals, _approval(entry)))
-    return replace(state, gates={**state.gates, gate.id: voted})
+    return with_row(state, "gates", gate.id, voted)
 
 
 def gate_decided(state: State, entry: Entry) -> State:
@@ -75,7 +75,7 @@ def gate_decided(state: State, entry: Entry) -> State:
     if decision is Decision.APPROVED:
         gate = _with_last_approval(gate, entry)
     decided = replace(gate, decision=decision, approver=entry.sender, reason=entry.reason)
-    state = replace(state, gates={**state.gates, gate.id: decided})
+    state = with_row(state, "gates", gate.id, decided)
     if gate.kind is not GateKind.ENTRY:
         # What follows is recorded by whoever opened it.
         return state

@@ -3,8 +3,8 @@
 Owns the table from operation to function, and the entries about the run itself, its processes and
 its roles. Invariant: `apply(state, entry)` is pure and total over the entries it accepts; a move
 that the tables do not allow raises `IllegalMove` before anything is written (law 6). To add an
-operation: one function and one line in the table. `deck.journal` applies entries as they are
-recorded, `replay` those of a whole ledger.
+operation: one function and one line in the table; it changes the state by `changed` and `with_row`
+only. `deck.journal` applies entries as they are recorded, and replays those of a whole ledger.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from deck.board import Child, Handoff, State
+from deck.board import Child, Draft, Handoff, State, changed
 from deck.entries import Entry, Op
 from deck.gate_moves import gate_decided, gate_opened, gate_voted
 from deck.moves import IllegalMove
@@ -36,18 +36,19 @@ def apply(state: State, entry: Entry) -> State:
 
 
 def replay(entries: Iterable[Entry]) -> State:
-    """Return the state a whole journal leads to."""
-    state = State()
+    """Return the state a whole journal leads to. Raises IllegalMove like `apply`."""
+    state: State = Draft()
     for entry in entries:
         state = apply(state, entry)
-    return state
+    assert type(state) is Draft, "every entry leaves a draft one"
+    return state.finished_board()
 
 
 def _session_started(state: State, entry: Entry) -> State:
     """A resumed run keeps the board; any other run starts an empty one."""
     if entry.state == "resumed":
         handed = state.handoff is not None and state.handoff.written
-        return replace(
+        return changed(
             state,
             running=True,
             children={},
@@ -57,17 +58,18 @@ def _session_started(state: State, entry: Entry) -> State:
             handoff=None,
             handed_over=handed or state.handed_over,
         )
-    return State(run=entry.run, running=True, gateway=state.gateway, settings=state.settings)
+    empty = type(state)
+    return empty(run=entry.run, running=True, gateway=state.gateway, settings=state.settings)
 
 
 def _session_stopped(state: State, entry: Entry) -> State:
-    return replace(state, running=False, children={})
+    return changed(state, running=False, children={})
 
 
 def _role_paused(state: State, entry: Entry) -> State:
     if entry.role in state.paused:
         raise IllegalMove(f"{entry.role} is paused already.")
-    return replace(state, paused={**state.paused, entry.role: entry.at})
+    return changed(state, paused={**state.paused, entry.role: entry.at})
 
 
 def _role_resumed(state: State, entry: Entry) -> State:
@@ -82,28 +84,28 @@ def _role_resumed(state: State, entry: Entry) -> State:
         for task in state.in_flight(entry.role)
     }
     paused = {role: at for role, at in state.paused.items() if role != entry.role}
-    return replace(state, paused=paused, tasks={**state.tasks, **credited})
+    return changed(state, paused=paused, tasks={**state.tasks, **credited})
 
 
 def _budget_exceeded(state: State, entry: Entry) -> State:
-    return replace(state, exceeded={**state.exceeded, entry.role: entry.digest})
+    return changed(state, exceeded={**state.exceeded, entry.role: entry.digest})
 
 
 def _budget_rearmed(state: State, entry: Entry) -> State:
     exceeded = {role: cap for role, cap in state.exceeded.items() if role != entry.role}
-    return replace(state, exceeded=exceeded)
+    return changed(state, exceeded=exceeded)
 
 
 def _config_set(state: State, entry: Entry) -> State:
-    return replace(state, config=entry.path, settings=entry.digest or state.settings)
+    return changed(state, config=entry.path, settings=entry.digest or state.settings)
 
 
 def _handoff_ended(state: State, entry: Entry) -> State:
-    return replace(state, handoff=Handoff(entry.path, written=entry.done))
+    return changed(state, handoff=Handoff(entry.path, written=entry.done))
 
 
 def _denied(state: State, entry: Entry) -> State:
-    return replace(state, denials=state.denials + 1)
+    return changed(state, denials=state.denials + 1)
 
 
 def _role_started(state: State, entry: Entry) -> State:
@@ -111,32 +113,32 @@ def _role_started(state: State, entry: Entry) -> State:
     child = Child(entry.pid, entry.born)
     roster = {**state.roster, entry.role: False}
     children = {**state.children, entry.role: child}
-    return replace(state, children=children, exits=exits, roster=roster)
+    return changed(state, children=children, exits=exits, roster=roster)
 
 
 def _role_removed(state: State, entry: Entry) -> State:
-    return replace(state, roster={**state.roster, entry.role: True})
+    return changed(state, roster={**state.roster, entry.role: True})
 
 
 def _role_exited(state: State, entry: Entry) -> State:
     children = {role: child for role, child in state.children.items() if role != entry.role}
-    return replace(state, children=children, exits={**state.exits, entry.role: entry.reason})
+    return changed(state, children=children, exits={**state.exits, entry.role: entry.reason})
 
 
 def _gateway_started(state: State, entry: Entry) -> State:
-    return replace(state, gateway=Child(entry.pid, entry.born))
+    return changed(state, gateway=Child(entry.pid, entry.born))
 
 
 def _gateway_stopped(state: State, entry: Entry) -> State:
-    return replace(state, gateway=None)
+    return changed(state, gateway=None)
 
 
 def _finished(state: State, entry: Entry) -> State:
-    return replace(state, finished=True)
+    return changed(state, finished=True)
 
 
 def _usage_taken(state: State, entry: Entry) -> State:
-    return replace(state, usage=entry.reason)
+    return changed(state, usage=entry.reason)
 
 
 def _on_record_only(state: State, entry: Entry) -> State:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deck.board import Commit, Landing, Loop, Report, State, Task
+from deck.board import Commit, Landing, Loop, Report, State, Task, changed, with_row
 from deck.entries import (
     CommitState,
     Decision,
@@ -54,7 +54,7 @@ def task_added(state: State, entry: Entry) -> State:
     )
     if task.judges and task.judges not in state.tasks:
         raise IllegalMove(f"There is no task {task.judges} to judge.")
-    return replace(state, tasks={**state.tasks, task.id: task})
+    return with_row(state, "tasks", task.id, task)
 
 
 def task_moved(state: State, entry: Entry) -> State:
@@ -77,7 +77,7 @@ def task_moved(state: State, entry: Entry) -> State:
         delivered_at=entry.at if target is _T.TYPED else task.delivered_at,
         closed_at=0 if target in OPEN else entry.at,
     )
-    return replace(state, tasks={**state.tasks, task.id: moved})
+    return with_row(state, "tasks", task.id, moved)
 
 
 def _is_approved(state: State, task: Task) -> bool:
@@ -104,7 +104,7 @@ def report_added(state: State, entry: Entry) -> State:
         done=entry.done,
         reason=entry.reason,
     )
-    state = replace(state, reports={**state.reports, report.id: report})
+    state = with_row(state, "reports", report.id, report)
     if first is _R.WITHHELD:
         # It came while nobody asked for one: it is kept, and changes nothing.
         return state
@@ -114,7 +114,7 @@ def report_added(state: State, entry: Entry) -> State:
         return state
     closed_at = 0 if follow in OPEN else entry.at
     resolved = replace(task, state=follow, reason="", closed_at=closed_at)
-    return replace(state, tasks={**state.tasks, task.id: resolved})
+    return with_row(state, "tasks", task.id, resolved)
 
 
 def report_moved(state: State, entry: Entry) -> State:
@@ -126,7 +126,7 @@ def report_moved(state: State, entry: Entry) -> State:
     if target not in REPORT_MOVES[report.state]:
         raise IllegalMove(f"{report.id} is {report.state} and cannot become {target}.")
     moved = replace(report, state=target, reason=entry.reason)
-    return replace(state, reports={**state.reports, report.id: moved})
+    return with_row(state, "reports", report.id, moved)
 
 
 def owned_taken(state: State, entry: Entry) -> State:
@@ -134,7 +134,7 @@ def owned_taken(state: State, entry: Entry) -> State:
     task = state.tasks.get(entry.id)
     if task is None:
         raise IllegalMove(f"There is no task {entry.id}.")
-    return replace(state, tasks={**state.tasks, task.id: replace(task, owned_ref=entry.ref)})
+    return with_row(state, "tasks", task.id, replace(task, owned_ref=entry.ref))
 
 
 def loop_moved(state: State, entry: Entry) -> State:
@@ -155,7 +155,7 @@ def loop_moved(state: State, entry: Entry) -> State:
         reason=entry.reason,
         verdict=entry.ref or (before.verdict if before else ""),
     )
-    return replace(state, loops={**state.loops, loop.task: loop})
+    return with_row(state, "loops", loop.task, loop)
 
 
 def merge_moved(state: State, entry: Entry) -> State:
@@ -169,7 +169,7 @@ def merge_moved(state: State, entry: Entry) -> State:
         raise IllegalMove(f"The merge of {entry.id} cannot become {target}.")
     commit = entry.digest or (before.commit if before else "")
     landing = Landing(task.id, entry.role or task.role, target, commit, entry.reason)
-    return replace(state, landings={**state.landings, task.id: landing})
+    return with_row(state, "landings", task.id, landing)
 
 
 def worktree_committed(state: State, entry: Entry) -> State:
@@ -178,7 +178,7 @@ def worktree_committed(state: State, entry: Entry) -> State:
         raise IllegalMove(f"There is no task {entry.id}.")
     outcome = member(CommitState, entry.state, "an outcome of a commit")
     commit = Commit(entry.id, entry.role, outcome, entry.digest, entry.reason)
-    return replace(state, commits=(*state.commits, commit))
+    return changed(state, commits=(*state.commits, commit))
 
 
 def _task_state(name: str) -> TaskState:

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -28,7 +29,7 @@ from typing import Any, Final, Self
 import orjson
 
 from shared.ledger.batch import BATCH_LIMIT
-from shared.ledger.checkpoint import Signer, check_name
+from shared.ledger.checkpoint import Signer, check_name, is_checkpoint_line
 from shared.ledger.directory import load_identity, read_log_json, take_lock
 from shared.ledger.disk_space import NoSpace, Space
 from shared.ledger.entry import Entry, Receipt, copied
@@ -36,7 +37,7 @@ from shared.ledger.errors import LedgerCorrupt, LedgerError, RecordRefused
 from shared.ledger.heads import Heads, LeafFeed, Leaves
 from shared.ledger.keys import KeyRing
 from shared.ledger.record import OWN_TYPES, RecordType
-from shared.ledger.recovery import Recovered, quarantine, recover
+from shared.ledger.recovery import Recovered, quarantine, recover, sealed_digests
 from shared.ledger.scribe import DISK_LOW, Limits, LogState, Scribe
 from shared.ledger.segment import HEAD, REPAIR, first_of, list_segments, read_lines
 from shared.ledger.storage import Disk, is_full, reason
@@ -60,6 +61,16 @@ class _Committed:
     note: str
     segment: int
     offset: int
+    #: SHA-256 of the active segment up to `offset`, and which seal is the last one.
+    sha256: bytes
+    previous_seal: str
+
+    @classmethod
+    def of(cls, at: Recovered) -> _Committed:
+        """Return what is durable where the writer stands."""
+        return cls(
+            at.position.size, at.note, at.first, at.offset, at.digest.digest(), at.previous_seal
+        )
 
 
 def system_clock() -> tuple[int, int]:
@@ -94,9 +105,7 @@ class Ledger:
         self._lock_fd = lock_fd
         self._closing = threading.Lock()
         # Replaced as a whole by the writer, read by anyone:
-        self._committed = _Committed(
-            recovered.position.size, recovered.note, recovered.first, recovered.offset
-        )
+        self._committed = _Committed.of(recovered)
         self._heads = Heads(directory, disk)
         self._leaves = LeafFeed()
         self._space = space
@@ -281,18 +290,22 @@ class Ledger:
         """Yield the records committed when the iteration starts, from number `start` on, or from
         the first that is left when older ones were pruned.
 
-        Reads the files; holds one block in memory. Raises LedgerCorrupt when a sealed file was
-        damaged after it was written.
+        Reads the files; holds one block in memory. Raises LedgerCorrupt when a file is not what
+        was written, at the end of that file at the latest: what was yielded is good only once the
+        iteration ends, or goes on with another file.
         """
         committed = self._committed
+        digests = sealed_digests(self._directory, committed.previous_seal)
+        digests[committed.segment] = committed.sha256.hex()
         segments = [
             path for path in list_segments(self._directory) if _first(path) <= committed.segment
         ]
         for index, path in enumerate(segments):
             if index + 1 < len(segments) and _first(segments[index + 1]) <= start:
                 continue
-            active = _first(path) == committed.segment
-            yield from _records_of(path, committed.offset if active else None, start)
+            first = _first(path)
+            end = committed.offset if first == committed.segment else None
+            yield from _records_of(path, end, start, digests.get(first, ""))
 
     def rotate_key(self) -> str:
         """Change to a new signing key; return its vkey. The old key signs every checkpoint beside
@@ -418,8 +431,7 @@ class Ledger:
         self._leaves.put(leaves, self._show_position)
 
     def _show_position(self) -> None:
-        at = self._writer.at
-        self._committed = _Committed(at.position.size, at.note, at.first, at.offset)
+        self._committed = _Committed.of(self._writer.at)
 
     def _moved(self) -> None:
         """Let readers see a new segment, and publish HEAD over the sealed one; on a full disk the
@@ -477,20 +489,29 @@ def _first(path: Path) -> int:
     return first
 
 
-def _records_of(path: Path, end: int | None, start: int) -> Iterator[dict[str, Any]]:
+def _records_of(path: Path, end: int | None, start: int, digest: str) -> Iterator[dict[str, Any]]:
+    seen = sha256()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size if end is None else end
-        for lines, _ in read_lines(file, size):
-            for line in lines:
-                try:
-                    record = orjson.loads(line)
-                    if "cp" not in record and record["seq"] >= start:
-                        yield record
-                except (ValueError, KeyError, TypeError) as error:
-                    raise LedgerCorrupt(
-                        f"{path} was damaged after it was written; run `sphragis verify` on the "
-                        "ledger to see which record, and restore it from a backup."
-                    ) from error
+        for lines, unfinished in read_lines(file, size):
+            seen.update(b"\n".join([*lines, unfinished]))
+            try:
+                for line in lines:
+                    if not is_checkpoint_line(line):
+                        record = orjson.loads(line)
+                        if record["seq"] >= start:
+                            yield record
+            except (ValueError, KeyError, TypeError) as error:
+                raise _damaged(path) from error
+    if seen.hexdigest() != digest:
+        raise _damaged(path)
+
+
+def _damaged(path: Path) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"{path} was damaged after it was written; run `sphragis verify` on the ledger to see "
+        "which record, and restore it from a backup."
+    )
 
 
 # -- forks -----------------------------------------------------------------------------------------

@@ -192,6 +192,23 @@ def _linked(seals: Sequence[Path], known: Sequence[VerifierKey]) -> list[tuple[S
     return read[::-1]
 
 
+def sealed_digests(directory: Path, last: str) -> dict[int, str]:
+    """Return the SHA-256 of each sealed segment by its first record, from the seals. `last` is
+    the digest of the newest seal, as a start has found it: each names the one before, so no
+    signature need be looked at again. Raises LedgerCorrupt."""
+    found: dict[int, str] = {}
+    for path in reversed(list_seals(directory)):
+        try:
+            note = path.read_text("utf-8")
+            if seal_digest(note) != last:
+                raise NoteRefused("The next seal names another one.")
+            seal = parse_seal(split_note(note)[0])
+        except (OSError, NoteRefused, UnicodeDecodeError) as error:
+            raise LedgerCorrupt(f"The seal {path} was changed or removed; {_RUNBOOK}") from error
+        found[seal.first], last = seal.sha256, seal.previous
+    return found
+
+
 def _gap_after(path: Path, following: Seal) -> Path | None:
     """Return which seal is missing between the one at `path` and the `following` one."""
     try:

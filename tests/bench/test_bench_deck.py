@@ -8,15 +8,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+import orjson
 import pytest
 from bench_table import Row, show
 from deck_harness import DeckRig, agent_role
 
+from deck.entries import Entry, Op
+from deck.journal import Journal
 from deck.protocol import Verb
 from deck.session import Options, Session
 from deck.team_reader import load_config
+from shared.ledger.segment import list_segments
+from shared.ledger.storage import Disk
 
 pytestmark = pytest.mark.bench
 
@@ -170,6 +176,60 @@ def test_five_roles_that_write_without_end_cost_half_a_core_at_most(tmp_path: Pa
     assert all("end of it" in text for text in shown)
     # 250 times 4,000 bytes in lines of 66, and the last in pieces: none is missing.
     assert all(text.count("words of an agent") >= 9_000 for text in shown)
+
+
+#: 48,000 records.
+TASKS = 8_000
+
+
+async def test_a_long_run_is_resumed_about_as_fast_as_its_lines_are_hashed_and_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened() -> Journal:
+        return Journal.open(tmp_path / "ledger", keys=tmp_path / "keys", origin="deck.test/x")
+
+    monkeypatch.setattr(Disk, "sync", lambda self, fd: None)
+    await lived(opened(), TASKS)
+    lines = [
+        line
+        for path in list_segments(tmp_path / "ledger")
+        for line in path.read_bytes().splitlines()
+    ]
+    bare = best(lambda: [orjson.loads(line) and sha256(line).digest() for line in lines])
+    took = best(lambda: opened().close())
+    size = sum(not line.startswith(b'{"cp"') for line in lines)
+    ratio = took / bare
+    beside = f"{size / took:,.0f} records/s, {took * 1000:,.0f} ms CPU"
+    row = Row("open and replay, beside hash and parse", ratio, "×", 8.0, beside=beside)
+    show(f"resume of {size:,} records", [row])
+    assert ratio < 16
+
+
+async def lived(journal: Journal, tasks: int) -> None:
+    """Six records for each task; each has a signed checkpoint of its own."""
+    await journal.record(Entry(Op.SESSION_STARTED, 1, run="r", state="fresh"))
+    for number in range(1, tasks + 1):
+        task, report = f"T{number}", f"R{number}"
+        for entry in (
+            Entry(Op.TASK_ADDED, 2, id=task, role="ant", sender="operator", ref="ab" * 32),
+            Entry(Op.TASK_MOVED, 3, id=task, role="ant", state="typed"),
+            Entry(Op.TASK_MOVED, 4, id=task, role="ant", state="submitted"),
+            Entry(Op.TASK_MOVED, 5, id=task, role="ant", state="picked-up"),
+            Entry(Op.REPORT_ADDED, 6, id=report, task=task, role="ant", ref="cd" * 32),
+            Entry(Op.REPORT_MOVED, 7, id=report, state="typed"),
+        ):
+            await journal.record(entry)
+    journal.close()
+
+
+def best(work: Callable[[], object]) -> float:
+    """CPU seconds, the least of three: other work on the machine only makes it longer."""
+    spent = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        spent.append(time.process_time() - began)
+    return min(spent)
 
 
 async def stall(late: list[float]) -> None:

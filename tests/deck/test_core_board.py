@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -263,3 +264,49 @@ def test_a_handover_is_remembered_until_a_run_starts_afresh() -> None:
     assert apply(state, resumed).handed_over
     assert not apply(state, started).handed_over
     assert not replay([started, Entry(Op.HANDOFF_ENDED, at=3), resumed]).handed_over
+
+
+def test_a_board_replayed_in_place_is_the_one_made_step_by_step() -> None:
+    """Every table and field that an entry can move, over two runs."""
+    entries = [
+        started,
+        Entry(Op.GATEWAY_STARTED, at=2, pid=7, born=9),
+        Entry(Op.CONFIG_SET, at=2, path="/p/a.toml", digest="d"),
+        Entry(Op.ROLE_STARTED, at=2, role="coder", pid=3, born=4),
+        added(),
+        added("T2", state=TaskState.GATED),
+        Entry(Op.GATE_OPENED, at=3, id="G1", task="T2", ref="aa", count=2),
+        Entry(Op.GATE_VOTED, at=4, id="G1", sender="anna"),
+        Entry(Op.GATE_DECIDED, at=5, id="G1", state="approved", sender="ben"),
+        Entry(Op.OWNED_TAKEN, at=5, id="T1", ref="bb"),
+        moved(TaskState.TYPED, at=6),
+        Entry(Op.ROLE_PAUSED, at=7, role="coder"),
+        Entry(Op.ROLE_RESUMED, at=9, role="coder"),
+        Entry(Op.REPORT_ADDED, at=10, id="R1", task="T1", role="coder", state="held"),
+        Entry(Op.LOOP_MOVED, at=10, id="T1", state="judging", role="critic"),
+        Entry(Op.LOOP_MOVED, at=11, id="T1", state="accepted"),
+        Entry(Op.REPORT_MOVED, at=11, id="R1", state="queued"),
+        Entry(Op.WORKTREE_COMMITTED, at=12, id="T1", role="coder", state="committed", digest="c"),
+        Entry(Op.MERGE_MOVED, at=12, id="T1", state="waiting", digest="c"),
+        Entry(Op.BUDGET_EXCEEDED, at=13, role="coder", digest="$1"),
+        Entry(Op.BUDGET_REARMED, at=14, role="coder"),
+        Entry(Op.USAGE_TAKEN, at=14, reason="{}"),
+        Entry(Op.DENIED, at=14),
+        Entry(Op.ROLE_EXITED, at=15, role="coder", reason="exit 0"),
+        Entry(Op.ROLE_REMOVED, at=15, role="coder"),
+        Entry(Op.HANDOFF_ENDED, at=16, path="/p/b.toml", done=True),
+        Entry(Op.FINISHED, at=16),
+        Entry(Op.SESSION_STOPPED, at=17, run="r1"),
+        Entry(Op.SESSION_STARTED, at=18, run="r1", state="resumed"),
+        Entry(Op.SESSION_STARTED, at=19, run="r2", state="fresh"),
+        Entry(Op.GATEWAY_STOPPED, at=20),
+        added(role="tester"),
+    ]
+    state = State()
+    for number, entry in enumerate(entries):
+        before, kept = state, copy.deepcopy(state)
+        state = apply(state, entry)
+        assert before == kept, f"{entry.op} changed a board that others hold"
+        replayed = replay(entries[: number + 1])
+        assert replayed == state
+        assert type(replayed) is State

@@ -287,6 +287,29 @@ def test_records_can_be_read_from_any_number_on(tmp_path: Path) -> None:
             assert list(ledger.records(start)) == everything[start:]
 
 
+def test_what_is_read_is_what_was_written_or_it_is_said(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=2000, clock=Clock()) as ledger:
+        for n in range(30):
+            ledger.append("journal", {"ext": {"n": n}}).result(10)
+        *sealed, active = list_segments(tmp_path / "log")
+        for path in (sealed[0], sealed[-1], active):
+            body = path.read_bytes()
+            path.chmod(0o600)
+            # A number is another one: each line is a record still, and no link is looked at.
+            path.write_bytes(body.replace(b'"mono":5', b'"mono":6', 1))
+            with pytest.raises(LedgerCorrupt, match=path.name):
+                list(ledger.records())
+            path.write_bytes(body)
+        seal = seal_path(sealed[1])
+        note = seal.read_bytes()
+        seal.chmod(0o600)
+        seal.write_bytes(note.replace(b"sha256 ", b"sha256 0", 1))
+        with pytest.raises(LedgerCorrupt, match="was changed or removed"):
+            list(ledger.records())
+        seal.write_bytes(note)
+        assert len(list(ledger.records())) == ledger.size
+
+
 @pytest.mark.parametrize("kept", ["key", "identity", "empty segment"])
 def test_a_crash_while_the_log_is_made_is_finished_at_the_next_start(
     tmp_path: Path, kept: str
