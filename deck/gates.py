@@ -60,12 +60,14 @@ def read_brief(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
                 raise BriefUnreadable(f"{path} is no regular file any more")
-            body = file.read(MAX_BRIEF_BYTES + 1)
+            is_small = found.st_size <= MAX_BRIEF_BYTES
+            body = file.read(MAX_BRIEF_BYTES + 1) if is_small else b""
     except OSError as error:
         raise BriefUnreadable(f"{path} cannot be read: {error.strerror}") from error
-    if len(body) > MAX_BRIEF_BYTES:
+    if not is_small or len(body) > MAX_BRIEF_BYTES:
         raise BriefUnreadable(f"{path} is larger than {MAX_BRIEF_BYTES >> 20} MiB")
     return body
 

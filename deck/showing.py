@@ -2,13 +2,16 @@
 
 Owns what is told of each and how much. Invariants: what is shown of an entry gate are the very
 bytes that its digest is compared with; files are read for operators only, for a role may be kept
-from reading them by its wall; reading changes nothing. Texts are as agents wrote them: whoever
-draws them makes them harmless. `deck.session` dispatches here.
+from reading them by its wall; reading changes nothing; however large and odd what agents left is,
+the session's loop goes on turning: it is read, decoded and written out in threads, in slices where
+one call would keep the other threads waiting. Texts are as agents wrote them: whoever draws them
+makes them harmless. `deck.session` dispatches here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +26,9 @@ from deck.protocol import Command, Verb, error, ok
 
 #: Of all texts of one answer together: well within an ack, however it is escaped.
 MAX_SHOWN_CHARS: Final = 2_000_000
+#: Bytes decoded in one call: the decoder lets no other thread run meanwhile, and takes up to 1 ms
+#: for so many that are no text.
+_SLICE: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -36,19 +42,31 @@ class _Pages:
 
     def text(self, title: str, text: str, path: str = "") -> None:
         """Add a text, as much of it as there is room for."""
-        part: dict[str, Any] = {"title": title, "text": text[: self._room], "path": path}
-        part["cut"] = len(text) > self._room
-        self._room -= len(part["text"])
-        self.parts.append(part)
+        self._add(title, text[: self._room], path, cut=len(text) > self._room)
 
-    def stored(self, title: str, reference: str) -> None:
+    def _add(self, title: str, text: str, path: str, *, cut: bool) -> None:
+        self._room -= len(text)
+        self.parts.append({"title": title, "text": text, "path": path, "cut": cut})
+
+    async def stored(self, title: str, reference: str) -> None:
         """Add a text of the store, if there is one."""
-        if reference:
-            text = self.desk.texts.get(reference)
-            gone = "(this text was changed or removed since it was recorded)"
-            self.text(title, gone if text is None else text)
+        if not reference:
+            return
+        if not self._room:
+            self._add(title, "", "", cut=True)
+            return
+        gone = "(this text was changed or removed since it was recorded)"
+        text = await asyncio.to_thread(self.desk.texts.get, reference)
+        self.text(title, gone if text is None else text)
 
-    async def file(self, title: str, path: str) -> bytes | None:
+    async def file(self, title: str, path: str) -> None:
+        """Add a file, if there is one; where there is no room left, it is not even read."""
+        if path and self.for_operator and not self._room:
+            self._add(title, "", path, cut=True)
+            return
+        await self.body(title, path)
+
+    async def body(self, title: str, path: str) -> bytes | None:
         """Add a file, if there is one, and return its bytes; None when it is not read."""
         if not path:
             return b""
@@ -60,8 +78,29 @@ class _Pages:
         except BriefUnreadable as gone:
             self.text(title, f"({gone})", path)
             return None
-        self.text(title, body.decode("utf-8", "replace"), path)
+        text, cut = await asyncio.to_thread(_beginning, body, self._room)
+        self._add(title, text, path, cut=cut)
         return body
+
+
+def _beginning(body: bytes, room: int) -> tuple[str, bool]:
+    """Return at most `room` characters of a file, and whether it has more. Blocks."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pieces: list[str] = []
+    at = length = 0
+    while at < len(body) and length <= room:
+        piece = decoder.decode(body[at : at + _SLICE], at + _SLICE >= len(body))
+        pieces.append(piece)
+        at, length = at + _SLICE, length + len(piece)
+    text = "".join(pieces)
+    return text[:room], length > room
+
+
+def _is_part(body: bytes, text: str) -> bool:
+    """Whether a file is part of a text. Blocks."""
+    if len(body) > 4 * len(text):  # no character takes more bytes
+        return False
+    return _beginning(body, len(body))[0] in text
 
 
 async def show(desk: Desk, keeper: Gatekeeper, command: Command, caller: Caller) -> bytes:
@@ -83,24 +122,28 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
     row = view.gate_row(desk, gate)
     task = desk.state.tasks.get(gate.task)
     if gate.kind is GateKind.ENTRY and task is not None:
-        text = desk.texts.get(task.text_ref)
-        pages.stored("task", task.text_ref)
-        body = await pages.file("brief", task.brief)
+        text = await asyncio.to_thread(desk.texts.get, task.text_ref)
+        await pages.stored("task", task.text_ref)
+        body = await pages.body("brief", task.brief)
         if body is not None and text is not None and gate.decision is Decision.OPEN:
-            same = digest_of(desk.texts, text, task.brief, body) == gate.digest
+            now = await asyncio.to_thread(digest_of, desk.texts, text, task.brief, body)
+            same = now == gate.digest
             row["changed"] = "" if same else "its brief was changed since the gate opened"
     else:
-        pages.stored("what is decided", gate.shown)
-        body = await pages.file("file", gate.path)
+        await pages.stored("what is decided", gate.shown)
+        body = await pages.body("file", gate.path)
         if pages.for_operator:
             # A role could keep git and every thread at work with it; it gets what is known.
             misfit = await keeper.misfit(gate, body if gate.path else None)
             row["changed"] = misfit or row["changed"]
-        if body and body.decode("utf-8", "replace") in (desk.texts.get(gate.shown) or ""):
+        shown = await asyncio.to_thread(desk.texts.get, gate.shown)
+        again = await asyncio.to_thread(_is_part, body or b"", shown or "")
+        if body and again:
             # A diff that was just shown need not be shown again.
             pages.parts.pop()
     approve = Command(Verb.APPROVE, id=gate.id)
-    return ok(
+    return await asyncio.to_thread(
+        ok,
         gate=row,
         run=desk.state.run,
         signers=list(keeper.panel.approvers),
@@ -112,16 +155,17 @@ async def _gate(pages: _Pages, keeper: Gatekeeper, gate: Gate, caller: Caller) -
 async def _task(pages: _Pages, task: Task) -> bytes:
     desk = pages.desk
     reports = [r for r in desk.state.reports.values() if r.task == task.id]
-    pages.stored("task", task.text_ref)
+    await pages.stored("task", task.text_ref)
     await pages.file("brief", task.brief)
     if task.state is TaskState.LOST:
-        pages.stored("last screen", task.screen_ref)
+        await pages.stored("last screen", task.screen_ref)
     for report in reversed(reports):
-        pages.stored(f"report {report.id}", report.text_ref)
+        await pages.stored(f"report {report.id}", report.text_ref)
         await pages.file(f"report {report.id}", report.path)
     row = view.task_row(desk, task)
     row.pop("screen", None)
-    return ok(task=row, history=_history(desk, task, reports), parts=pages.parts)
+    history = _history(desk, task, reports)
+    return await asyncio.to_thread(ok, task=row, history=history, parts=pages.parts)
 
 
 def _history(desk: Desk, task: Task, reports: list[Report]) -> list[dict[str, Any]]:

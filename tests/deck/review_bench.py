@@ -36,6 +36,8 @@ class Chair:
     desk: Desk
     available: bool = True
     removed: bool = False
+    pane: None = None
+    held: str = ""
     tasks: list[tuple[str, Awaitable[object] | None]] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
