@@ -32,7 +32,8 @@ from shared.ledger.run_receipt import SUFFIX as RUN_RECEIPT_SUFFIX
 from shared.ledger.run_receipt import is_run_receipt
 from shared.ledger.segment import ANCHORS
 from shared.ledger.verdict import Findings, Status
-from shared.ledger.walk import Seen, Walker
+from shared.ledger.walk import Walker
+from shared.ledger.watch import Seen
 
 #: How far two clocks may be apart, in microseconds.
 TOLERANCE_US: Final = 600 * 1_000_000
@@ -250,7 +251,7 @@ def judge(claim: Claim, walker: Walker, findings: Findings) -> None:
         )
         findings.add(claim.code, None, sentence)
         return
-    seen = walker.seen.get(size)
+    seen = walker.tail.watch.seen.get(size)
     if size > walker.expected or (seen is not None and seen.root != root):
         _contradiction(claim, walker, findings)
     elif seen is None:

@@ -204,7 +204,7 @@ class Inspection:
                 self._findings.add("seal_missing", None, sentence, Status.INCOMPLETE)
         if each.sealed or not last:
             self.chain.end_segment(self.walker.expected)
-            self._segment_key = vkey_or_none(self.walker.next_seal_key)
+            self._segment_key = vkey_or_none(self.walker.tail.next_seal_key)
             self.walker.rules.segment_key = None
 
     def _check_seal(self, each: Part, *, last: bool) -> str | None:
@@ -247,10 +247,10 @@ class Inspection:
         return seal_digest(note)
 
     def _fits(self, seal: Seal) -> bool:
-        walker, root = self.walker, self.walker.root()
+        walker, root = self.walker, self.walker.tail.root()
         if root is None:
             return seal.size == walker.expected
-        here = (walker.expected, root, walker.tip, walker.rules.ts)
+        here = (walker.expected, root, walker.tail.tip, walker.rules.ts)
         fits = here == (seal.size, seal.root, seal.tip, seal.ts)
         return fits and (walker.lost_records or walker.unanswered == list(seal.open_requests))
 
@@ -262,8 +262,8 @@ class Inspection:
             self._check_gaps()
             self._check_texts(source.directory)
         self._check_head()
-        if walker.unsigned > 0:
-            first = walker.signed.size if walker.signed else 0
+        if walker.tail.unsigned > 0:
+            first = walker.tail.signed.size if walker.tail.signed else 0
             sentence = (
                 f"The records from {first} to {walker.expected - 1} have no good checkpoint "
                 "after them."
@@ -330,7 +330,7 @@ class Inspection:
                 f"{walker.expected}: the records from {walker.expected} on were removed.",
             )
             return
-        seen = walker.seen.get(head.size)
+        seen = walker.tail.watch.seen.get(head.size)
         if seen is not None and seen.root != head.root:
             findings.add(
                 "head_mismatch",

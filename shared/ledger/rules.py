@@ -3,7 +3,7 @@
 Pure. Sees only records whose bytes are beyond doubt, in order, and adds findings. Where records
 before are lost or pruned (`partial`), what only they could show is not held against the log.
 Invariant: `batch` finds exactly what `look` finds record by record; it is only faster when there
-is nothing but requests and outcomes under known policies. Called by `walk`.
+is nothing but requests and outcomes under known policies. Called by `tail`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Verification: given the files and what one holds outside, say whether the log is what it was.
 
 Reads a log directory, a copy of one, a single segment file, or a proof bundle, and changes
-nothing. `inspection` judges the files, `walk` the lines, `rules` what records say, `claims` what
-is known from outside; here is decided what there is to verify, and with which key. Raises nothing
-on any content; exit codes of contracts/ledger.md section 2.10. Called by the verify commands.
+nothing. `inspection` judges the files, `walk` the lines, `tail` their links and the tree, `rules`
+what records say, `claims` what is known from outside; here is decided what there is to verify, and
+with which key. Raises nothing on any content; exit codes of contracts/ledger.md section 2.10.
+Called by the verify commands.
 """
 
 from __future__ import annotations
@@ -317,13 +318,13 @@ def _inspect(source: Source, sizes: set[int], progress: Progress) -> Inspection:
         with contextlib.suppress(OSError), SignatureHelpers(source.key, files) as helpers:
             offer = helpers.offer if len(helpers) else None
             inspection = Inspection(source, Meter(total, progress), offer)
-            inspection.walker.watch(sizes)
+            inspection.walker.tail.watch.ask(sizes)
             inspection.run()
             if helpers.all_good():
                 return inspection
         source.findings = before
     inspection = Inspection(source, Meter(total, progress), None)
-    inspection.walker.watch(sizes)
+    inspection.walker.tail.watch.ask(sizes)
     inspection.run()
     return inspection
 
@@ -343,7 +344,7 @@ def _check_identity(
             )
     if not log_id:
         return
-    first = walker.seen.get(1)
+    first = walker.tail.watch.seen.get(1)
     if first is None:
         sentence = "Record 0 is not here, so the log id cannot be compared."
         findings.add("log_id_unknown", None, sentence, Status.INCOMPLETE)
@@ -354,7 +355,7 @@ def _check_identity(
 
 def _verdict(source: Source, walker: Walker | None) -> Verdict:
     findings = source.findings
-    root = walker.root() if walker else None
+    root = walker.tail.root() if walker else None
     return Verdict(
         status=findings.status(),
         records=walker.records if walker else 0,
@@ -363,7 +364,7 @@ def _verdict(source: Source, walker: Walker | None) -> Verdict:
         more=findings.more,
         origin=walker.origin if walker else "",
         root=root.hex() if root else "",
-        checkpoint=walker.note if walker else "",
+        checkpoint=walker.tail.note if walker else "",
         vkey=source.key.vkey() if source.key else "",
     )
 
