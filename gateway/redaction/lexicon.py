@@ -4,7 +4,7 @@ Owns three lists, all in lower case: words that begin sentences, words of the tr
 written with a capital, and first names of people in Europe, the Americas, Asia and North Africa.
 Invariant: a word in `COMMON` may still be a name inside a sentence; one in `TRADE` never is alone.
 Used by `ner`, to leave out lines that hold no name and to judge what the model is unsure of, and by
-the rule for names without a model, `detectors.people`.
+the rule for names without a model, `detectors.person_names`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,15 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.redaction.detectors import addresses, escapes, iban, ip, labels, people
+from gateway.redaction.detectors import (
+    cued_names,
+    escapes,
+    iban,
+    ip,
+    labels,
+    person_fields,
+    streets_by_place,
+)
 from gateway.redaction.detectors.base import Source, leftmost_longest
 
 #: What the shapes, the forms with digits and the escapes consist of, and some of what they do not.
@@ -43,7 +51,7 @@ def test_digits_with_signs_between_are_counted_as_in_the_whole_text(text: str) -
 
 
 @given(texts | sparse)
-@pytest.mark.parametrize("pattern", [addresses._PLACE_HINT, ip._V4, iban._START])
+@pytest.mark.parametrize("pattern", [streets_by_place._PLACE_HINT, ip._V4, iban._START])
 def test_forms_that_begin_with_a_digit_are_found_from_digit_to_digit(
     pattern: re.Pattern[str], text: str
 ) -> None:
@@ -65,25 +73,32 @@ def test_brackets_that_open_twice_are_not_overlooked(text: str) -> None:
     assert labels._may_hold_values(Source(text)) or labels._VALUES.search(text) is None
 
 
-@given(st.sampled_from(sorted(people._AFTER_FIELD)), texts)
+@given(st.sampled_from(sorted(person_fields._AFTER_FIELD)), texts)
 def test_a_name_without_glue_is_told_by_its_first_characters(sign: str, text: str) -> None:
-    if people._is_no_glue(f"name{sign}{text}", 4):
-        assert people._GLUE.match(f"name{sign}{text}", 4) is None
+    if person_fields._is_no_glue(f"name{sign}{text}", 4):
+        assert person_fields._GLUE.match(f"name{sign}{text}", 4) is None
 
 
 @given(texts)
 def test_the_end_of_a_columns_head_is_told_by_its_first_character(text: str) -> None:
-    told = people._ends_head(f"name{text}", 4)
-    assert told is (people._HEAD_END.match(f"name{text}", 4) is not None)
+    told = person_fields._ends_head(f"name{text}", 4)
+    assert told is (person_fields._HEAD_END.match(f"name{text}", 4) is not None)
 
 
-words = st.sampled_from(people._CUE_NAMES) | st.sampled_from(people._FIELDS.names) | texts
+words = (
+    st.sampled_from(cued_names.CUE_NAMES)
+    | st.sampled_from(person_fields.PERSON_FIELDS.names)
+    | texts
+)
 
 
 @given(st.lists(words, max_size=8).map("".join))
 @pytest.mark.parametrize(
     ("names", "number"),
-    [(people._CUE_NAMES, people._CUE_SET), (people._FIELDS.names, people._FIELDS._set)],
+    [
+        (cued_names.CUE_NAMES, cued_names._CUE_SET),
+        (person_fields.PERSON_FIELDS.names, person_fields.PERSON_FIELDS._set),
+    ],
 )
 def test_one_search_for_all_words_finds_what_one_for_some_does(
     names: tuple[str, ...], number: int, text: str

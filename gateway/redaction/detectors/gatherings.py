@@ -1,7 +1,7 @@
 """Names that stand together or over a quotation: `Attendees: …, …`, `On … Jane Doe wrote:`.
 
 Owns the heads of such lists and the verbs that follow whoever is quoted, in the languages of the
-EU. Whether words have the shape of a name is the caller's judgement (`people`), handed in.
+EU. Whether words have the shape of a name is the judgement of `person_names`.
 Invariant: bounded work for every head and verb; a list of roles or teams holds no known first name
 and is left alone.
 """
@@ -9,16 +9,12 @@ and is left alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from gateway.redaction.detectors.base import Source, leftmost_longest, part_of, set_of
+from gateway.redaction.detectors.person_names import is_known, is_unusual, person_at
 from gateway.redaction.spans import Span
-
-#: The words from a place on that are a person's name, at most to a limit.
-Read = Callable[[str, int, int], list[tuple[int, int]]]
-#: What is known of such words.
-Judge = Callable[[str, list[tuple[int, int]]], bool]
 
 _HEADS: Final = (
     "attendees", "participants", "participants ", "present", "absent", "invitees", "invited",
@@ -91,7 +87,7 @@ _START: Final = re.compile(r"[,>:;|*\t\n\"“(\]]|(?<=\d)[ ](?:[AaPp]\.?[Mm]\.?,
 _AFTER_NAME: Final = re.compile(r"[ ]?(?::|<|\(|\[|\r?\n>)")
 
 
-def gathered(source: Source, read: Read, known: Judge, unusual: Judge) -> Iterator[Span]:
+def gathered(source: Source) -> Iterator[Span]:
     """Yield the names of lists and of those who are quoted."""
     if not source.may_hold_words(_ANY):
         return
@@ -101,7 +97,7 @@ def gathered(source: Source, read: Read, known: Judge, unusual: Judge) -> Iterat
             continue
         if not (text[at - 1 : at].isalnum() or text[at - 1 : at] in ("_", "-", ".", "$", "@")):
             sure = number in _STRONG
-            yield from _list(text, end, read, known, unusual, sure=sure)
+            yield from _list(text, end, sure=sure)
     for _, at, _end in source.found(_BEHIND_SET):
         floor = max(0, at - _LONGEST)
         start = floor
@@ -109,26 +105,22 @@ def gathered(source: Source, read: Read, known: Judge, unusual: Judge) -> Iterat
             start = sign.end()
         while start < at and text[start] in " \t":
             start += 1
-        parts = read(text, start, at)
+        parts = person_at(text, start, at)
         whole = bool(parts) and parts[-1][1] == at and (start > floor or floor == 0)
-        if whole and _is_someone(text, parts, known, unusual):
+        if whole and _is_someone(text, parts):
             yield Span(parts[0][0], at, "NAME", 0.75, "quoted")
     for _, at, end in source.found(_BEFORE_SET):
         if text[at - 1 : at].isalnum():
             continue
-        parts = read(text, end, min(len(text), end + _LONGEST))
-        if (
-            parts
-            and _AFTER_NAME.match(text, parts[-1][1])
-            and _is_someone(text, parts, known, unusual)
-        ):
+        parts = person_at(text, end, min(len(text), end + _LONGEST))
+        if parts and _AFTER_NAME.match(text, parts[-1][1]) and _is_someone(text, parts):
             yield Span(parts[0][0], parts[-1][1], "NAME", 0.75, "quoted")
 
 
-def _is_someone(text: str, parts: list[tuple[int, int]], known: Judge, unusual: Judge) -> bool:
+def _is_someone(text: str, parts: list[tuple[int, int]]) -> bool:
     if not 1 <= len(parts) <= _NAME_WORDS:
         return False
-    return unusual(text, parts) and (len(parts) > 1 or known(text, parts))
+    return is_unusual(text, parts) and (len(parts) > 1 or is_known(text, parts))
 
 
 def _apart(text: str, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -141,9 +133,7 @@ def _apart(text: str, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]
     yield parts[0][0], parts[-1][1]
 
 
-def _list(
-    text: str, end: int, read: Read, known: Judge, unusual: Judge, *, sure: bool
-) -> Iterator[Span]:
+def _list(text: str, end: int, *, sure: bool) -> Iterator[Span]:
     opening = _AFTER_HEAD.match(text, end)
     if opening is None:
         return
@@ -152,13 +142,13 @@ def _list(
     names: list[tuple[int, int]] = []
     first_names = 0
     while len(names) < _MOST:
-        parts = read(text, at, min(len(text), at + _LONGEST))
-        if not parts or not unusual(text, parts):
+        parts = person_at(text, at, min(len(text), at + _LONGEST))
+        if not parts or not is_unusual(text, parts):
             break
-        is_known = known(text, parts)
-        if len(parts) == 1 and not is_known:
+        has_known = is_known(text, parts)
+        if len(parts) == 1 and not has_known:
             break
-        first_names += is_known
+        first_names += has_known
         names.extend(_apart(text, parts))
         between = _BETWEEN.match(text, parts[-1][1])
         if between is None:

@@ -13,14 +13,16 @@ from typing import ClassVar, Final
 
 from gateway.redaction.detectors import (
     birthdates,
+    european_ids,
     health,
     ip,
-    national_ids,
+    named_ids,
     passports,
     phone,
     postal,
     vat,
     wallets,
+    world_ids,
 )
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.labels import (
@@ -37,7 +39,9 @@ from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
 VALUES: Final = (
-    *national_ids.VALUES,
+    *european_ids.VALUES,
+    *world_ids.VALUES,
+    *named_ids.VALUES,
     *vat.VALUES,
     *passports.VALUES,
     *birthdates.VALUES,
