@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -103,7 +104,8 @@ def run(options: Options, board: Callable[[Mapping[str, Any]], Board] | None = N
 async def _serve(options: Options, board: Callable[[Mapping[str, Any]], Board] | None) -> int:
     session = Session(options)
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: _note_fault(options.paths, context))
+    faults = Faults(options.paths)
+    loop.set_exception_handler(lambda _, context: faults.note(context))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, session.request_stop)
     try:
@@ -173,11 +175,26 @@ async def _ask(sentence: str) -> bool:
     return os.read(keyboard, 1024).strip().lower() in (b"y", b"yes")
 
 
-def _note_fault(paths: SessionPaths, context: dict[str, Any]) -> None:
-    """A fault in one callback or task: noted in full, the session goes on."""
-    fault = context.get("exception")
-    trace = "".join(traceback.format_exception(fault)) if fault else ""
-    _write_crash(paths, f"{context.get('message')}\n{trace}")
+class Faults:
+    """Faults in one callback or task, after which the session goes on: the first at each place in
+    full, the others counted, for what fails each second would fill the disk."""
+
+    def __init__(self, paths: SessionPaths) -> None:
+        self._paths = paths
+        self._seen: Counter[tuple[object, ...]] = Counter()
+
+    def note(self, context: Mapping[str, Any]) -> None:
+        """Take up what an event loop says of a fault."""
+        fault, message = context.get("exception"), context.get("message")
+        frames = traceback.extract_tb(fault.__traceback__) if fault else ()
+        kind = (message, type(fault), *((frame.filename, frame.lineno) for frame in frames))
+        self._seen[kind] += 1
+        times = self._seen[kind]
+        if times == 1:
+            trace = "".join(traceback.format_exception(fault)) if fault else ""
+            _write_crash(self._paths, f"{message}\n{trace}")
+        elif str(times).strip("0") == "1":  # ten, a hundred, a thousand
+            _write_crash(self._paths, f"{message}, as above: {times} times by now\n")
 
 
 def _write_crash(paths: SessionPaths, text: str) -> Path:
