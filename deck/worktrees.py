@@ -347,7 +347,8 @@ class Worktrees:
             stdin=subject.encode("utf-8", "replace"), hooks=hooks,
         )  # fmt: skip
         if done.returncode != 0:
-            said = last_lines(done.stdout + b"\n" + done.stderr) or "no reason given"
+            silent = f"git commit, or a hook of it, said nothing and ended with {done.returncode}"
+            said = last_lines(done.stdout + b"\n" + done.stderr) or silent
             raise CommitRefused(f"the commit was refused, the work is uncommitted: {said}")
         return Committed(self._check(repo.top, role).head() or "", is_new=True)
 

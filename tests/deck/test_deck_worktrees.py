@@ -396,6 +396,30 @@ def test_a_hook_that_fails_leaves_the_work_uncommitted_and_is_quoted(
     assert trees.commit("coder", "choragos: T1 x", hooks()).is_new
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("exit 3", "git commit, or a hook of it, said nothing and ended with 1"),
+        ("printf '\\n \\n'; exit 1", "said nothing and ended with 1"),
+        (
+            "seq 4000; echo 'unit: test_a failed, see https://ci/42' >&2; exit 1",
+            "see https://ci/42",
+        ),
+        ("kill -9 $$", "the work is uncommitted"),
+    ],
+)
+def test_why_a_check_failed_is_told_however_much_or_little_it_said(
+    top: Path, trees: Worktrees, script: str, told: str
+) -> None:
+    made = trees.make("coder")
+    hook(top, "pre-commit", script)
+    (made.top / "kept.txt").write_text("bad")
+    with pytest.raises(CommitRefused) as refused:
+        trees.commit("coder", "choragos: T1 x", hooks())
+    assert told in str(refused.value)
+    assert len(str(refused.value)) < 2_000
+
+
 def test_a_hook_sees_only_what_the_role_sees(
     top: Path, trees: Worktrees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
