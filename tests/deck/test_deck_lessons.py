@@ -34,6 +34,18 @@ for line in sys.stdin:
     sys.stdout.write("> \\x1b]7501;state=idle:app=fake\\x07"); sys.stdout.flush()
 """
 
+#: Writes down how it was started.
+CAREFUL = """
+import json, os, sys, time
+names = sorted(name for name in os.environ if name not in ("CHORAGOS_TOKEN", "LINES", "COLUMNS"))
+with open(f"part-{time.time_ns()}", "w") as file:
+    json.dump([sys.argv, names], file)
+os.rename(file.name, file.name.replace("part-", "began-"))
+sys.stdout.write("> \\x1b]7501;state=idle:app=fake\\x07"); sys.stdout.flush()
+for line in sys.stdin:
+    sys.stdout.write("> \\x1b]7501;state=idle:app=fake\\x07"); sys.stdout.flush()
+"""
+
 #: A gateway that takes its time to start, and says how it was started and ended.
 SLOW_GATEWAY = """#!/usr/bin/env python3
 import http.server, os, signal, sys, time
@@ -125,6 +137,49 @@ def test_a_start_that_asks_something_unknown_holds_up_that_role_alone(rig: DeckR
     assert rig.status()["phase"] == "running"
 
 
+def test_a_role_comes_back_as_the_team_file_has_it_whatever_brought_it_back(
+    rig: DeckRig, tmp_path: Path
+) -> None:
+    """Its arguments, with them its permission mode, and what it sees of the environment."""
+    (rig.dir / "careful.py").write_text(CAREFUL)
+    careful = {
+        "name": "careful",
+        "command": sys.executable,
+        "args": ["careful.py", "--permission-mode=plan", "--deny", "Bash(rm *)"],
+        "restart": "on-failure",
+        "env_allow": ["VISIBLE"],
+    }
+    rig.env |= {"VISIBLE": "1", "HIDDEN": "1"}
+    rig.team(agent_role("orchestrator"), careful)
+
+    def starts() -> list[str]:
+        return [path.read_text() for path in sorted(rig.dir.glob("began-*"))]
+
+    rig.serve()
+    rig.wait_idle("careful")
+    os.kill(rig.role("careful")["pid"], signal.SIGKILL)
+    rig.wait(lambda: len(starts()) == 2)
+    rig.wait_idle("careful")
+    assert rig.cli("restart", "careful").returncode == 0
+    rig.wait(lambda: len(starts()) == 3)
+    rig.wait_idle("careful")
+    deck_pid = rig.pid()
+    os.kill(deck_pid, signal.SIGKILL)
+    rig.wait(lambda: not Path(f"/proc/{deck_pid}/fd").exists() or is_zombie(deck_pid))
+    rig.serve("--no-sphragis", "--resume")
+    rig.wait(lambda: len(starts()) == 4)
+    first, *others = starts()
+    assert "--permission-mode=plan" in first
+    assert "VISIBLE" in first
+    assert "HIDDEN" not in first
+    assert others == [first] * 3
+
+
+def is_zombie(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat[stat.rindex(")") + 2] in "ZX"
+
+
 def test_a_git_that_is_slow_stops_nobody_else(rig: DeckRig, tmp_path: Path) -> None:
     rig.git()
     slow = tmp_path / "bin"
@@ -162,3 +217,12 @@ def test_nothing_of_the_deck_asks_for_less_care_or_sends_work_away() -> None:
     texts = {path.name: path.read_text() for path in sources}
     found = [name for name, text in texts.items() if careless.search(text) or away.search(text)]
     assert found == []
+
+
+def test_nothing_of_the_deck_listens_where_a_web_page_could_reach_it() -> None:
+    """No TCP but the door of a walled role, which is in a network of that role's own."""
+    network = re.compile(r"AF_INET|start_server|HTTPServer|create_server")
+    sources = Path(deck.__file__).parent
+    names = {str(p.relative_to(sources)) for p in sources.rglob("*.py")}
+    found = {name for name in names if network.search((sources / name).read_text())}
+    assert found <= {"wall/inside.py", "wall/proof.py", "demo/world.py"}

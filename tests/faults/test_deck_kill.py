@@ -115,6 +115,36 @@ def test_whatever_was_acknowledged_before_a_kill_is_on_the_board_after_it(rig: D
     assert verify_path(rig.state_dir / "ledger").exit_code == 0
 
 
+def test_a_decision_that_was_acknowledged_takes_effect_though_the_deck_is_killed_at_once(
+    rig: DeckRig,
+) -> None:
+    """From wherever it came; and one that cannot count is never acknowledged."""
+    rig.team(agent_role("orchestrator"), agent_role("release", approve=True))
+    rig.serve()
+    for text in ("by command", "by socket", "refused"):
+        rig.delegate("release", text)
+    rig.wait(lambda: [t["state"] for t in rig.status()["tasks"]] == ["gated"] * 3)
+    assert rig.cli("approve", "G1").returncode == 0
+    assert rig.send(Verb.APPROVE, id="G2")["decision"] == "approved"
+    assert rig.cli("reject", "G3", "--reason", "no").returncode == 0
+    kill(rig)
+    assert rig.cli("approve", "G3").returncode == 1
+    rig.serve()
+    for task in ("T1", "T2"):
+        rig.wait_task(task, "submitted", "picked-up")
+    assert rig.task("T3")["state"] == "refused"
+    for command in (("approve", "G1"), ("approve", "G3"), ("reject", "G2"), ("approve", "G9")):
+        late = rig.cli(*command)
+        assert (late.returncode, late.stdout) == (1, "")
+        assert late.stderr.strip()
+    assert rig.send(Verb.APPROVE, id="G3")["status"] == "error"
+    assert {g["id"]: g["state"] for g in rig.send(Verb.GATES)["gates"]} == {
+        "G1": "approved",
+        "G2": "approved",
+        "G3": "rejected",
+    }
+
+
 async def test_a_crash_between_a_gated_task_and_its_gate_leaves_it_gated(rig: DeckRig) -> None:
     rig.team(agent_role("orchestrator"), agent_role("release", approve=True))
     keys = private_dir(state_dir("choragos", rig.env) / "keys" / rig.paths.id)
