@@ -162,7 +162,7 @@ def _delegated(settings: Settings) -> frozenset[tuple[str, str]]:
 def _owners(settings: Settings, policy: Policy, subject: str, session: str) -> list[str]:
     """Return whose entries the vault drops for a subject and a session; its owners are roles and
     sessions of roles, so a person that a header names is nobody to it."""
-    from gateway.redaction.vault_store import VaultError
+    from gateway.redaction.vault_database import VaultError
 
     rule = policy.evidence.subject
     if subject and rule is Subject.SESSION:
@@ -192,7 +192,7 @@ def _owners(settings: Settings, policy: Policy, subject: str, session: str) -> l
 def _forget(settings: Settings, owners: list[str]) -> int:
     """Erase what these owners introduced, and have a running gateway forget it."""
     from gateway.redaction.vault import epoch_file, tell_others
-    from gateway.redaction.vault_store import VaultError
+    from gateway.redaction.vault_database import VaultError
 
     try:
         with _vault(settings) as store:

@@ -64,7 +64,8 @@ def settle(ledger: Ledger, vault_file: Path) -> list[int]:
     """
     if not vault_file.exists():
         return []
-    from gateway.redaction.vault_store import Debts, VaultError
+    from gateway.redaction.owed import Debts
+    from gateway.redaction.vault_database import VaultError
 
     with _one_at_a_time:
         debts = Debts(vault_file)

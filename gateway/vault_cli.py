@@ -263,7 +263,8 @@ def _record(config: Path | None, debt: Debt | None, count: int) -> None:
 @contextlib.contextmanager
 def _opened(config: Path | None) -> Iterator[tuple[Store, Settings]]:
     """The vault of the settings, which must exist. Raises GatewayError."""
-    from gateway.redaction.vault_store import Store, VaultError
+    from gateway.redaction.vault_database import VaultError
+    from gateway.redaction.vault_store import Store
 
     settings = _settings(config)
     if not settings.vault_file.exists():

@@ -9,14 +9,15 @@ read and settled by `gateway.vault_changes`.
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, delete, insert, inspect, select
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Row
+
+from gateway.redaction.vault_database import Database
 
 _metadata: Final = MetaData()
 _owed: Final = Table(
@@ -79,39 +80,42 @@ def note(connection: Connection, debt: Debt, count: int, now: float) -> None:
     connection.execute(insert(_owed).values(row))
 
 
-def read(engine: Engine, ledger: str) -> list[Owed]:
-    """Return what is owed to a ledger, oldest first. Raises SQLAlchemyError."""
-    with _transaction(engine, writes=False) as connection:
-        if not inspect(connection).has_table(_owed.name):
-            return []
-        query = select(_owed).where(_owed.c.ledger == ledger).order_by(_owed.c.changed, _owed.c.id)
-        rows = [row._mapping for row in connection.execute(query)]
-    return [
-        Owed(
-            Debt(
-                row["ledger"],
-                row["size"],
-                row["change"],
-                row["what"],
-                row["operator"],
-                id=row["id"],
-            ),
-            row["count"],
-            row["changed"],
-        )
-        for row in rows
-    ]
+class Debts:
+    """What the vault at `path` owes one ledger. Needs no key, and never makes a vault."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path)
+        self._database.open()
+
+    def of(self, ledger: str) -> list[Owed]:
+        """Return the changes that this ledger does not have yet, oldest first. Raises
+        VaultError."""
+        with self._database.transaction() as connection:
+            if not inspect(connection).has_table(_owed.name):
+                return []
+            query = (
+                select(_owed).where(_owed.c.ledger == ledger).order_by(_owed.c.changed, _owed.c.id)
+            )
+            return [_read(row) for row in connection.execute(query)]
+
+    def settle(self, one: Owed) -> None:
+        """Forget a change whose record is durable. Raises VaultError."""
+        with self._database.transaction(writes=True) as connection:
+            connection.execute(delete(_owed).where(_owed.c.id == one.debt.id))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
 
 
-def settle(engine: Engine, id: str) -> None:
-    """Forget one debt: its record is durable. Raises SQLAlchemyError."""
-    with _transaction(engine, writes=True) as connection:
-        connection.execute(delete(_owed).where(_owed.c.id == id))
-
-
-@contextlib.contextmanager
-def _transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
-    with engine.connect() as plain:
-        connection = plain.execution_options(vault_writes=writes)
-        with connection.begin():
-            yield connection
+def _read(row: Row[Any]) -> Owed:
+    found = row._mapping
+    debt = Debt(
+        found["ledger"],
+        found["size"],
+        found["change"],
+        found["what"],
+        found["operator"],
+        id=found["id"],
+    )
+    return Owed(debt, found["count"], found["changed"])

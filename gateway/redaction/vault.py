@@ -24,14 +24,9 @@ from typing import Final, TypeVar
 from gateway.redaction.owed import Debt
 from gateway.redaction.policy import Policy, VaultMode
 from gateway.redaction.tokens import TOKEN, kind_of
-from gateway.redaction.vault_store import (
-    Entry,
-    Introduced,
-    NewEntry,
-    Store,
-    TokenTaken,
-    VaultError,
-)
+from gateway.redaction.vault_database import VaultError
+from gateway.redaction.vault_entries import Introduced, NewEntry, TokenTaken
+from gateway.redaction.vault_store import Entry, Store
 from gateway.redaction.vouching import NEWEST
 from shared.keyfile import KEY_VARIABLE, KeySource
 

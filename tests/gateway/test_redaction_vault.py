@@ -354,6 +354,18 @@ async def test_a_token_a_value_or_an_owner_is_erased(tmp_path: Path) -> None:
     vault.close()
 
 
+async def test_a_role_is_erased_with_its_sessions_and_no_role_of_other_capitals(
+    tmp_path: Path,
+) -> None:
+    vault = vault_in(tmp_path)
+    for owner in ("role/Dev", "role/Dev/session/1", "role/dev", "role/dev/session/1"):
+        await put(vault, owner, {TOKEN: VALUE})
+    assert await vault.erase(owner="role/Dev") == 2
+    assert dict(await vault.load("role/Dev/session/1")) == {}
+    assert dict(await vault.load("role/dev/session/1")) == {TOKEN: VALUE}
+    vault.close()
+
+
 async def test_what_one_gateway_erases_the_other_forgets(tmp_path: Path) -> None:
     one, two = vault_in(tmp_path), vault_in(tmp_path)
     await put(one, "r", {TOKEN: VALUE})
@@ -448,6 +460,26 @@ async def test_a_change_cut_short_before_the_key_file_is_ended_by_the_next_start
     assert dict(await once_more.load("r")) == {TOKEN: VALUE}
     once_more.close()
     store = store_in(tmp_path)
+    assert store.rotate() == 1
+    store.close()
+
+
+async def test_a_next_key_that_is_none_keeps_nobody_from_the_vault_and_is_not_thrown_away(
+    tmp_path: Path,
+) -> None:
+    vault = vault_in(tmp_path)
+    await put(vault, "r", {TOKEN: VALUE})
+    vault.close()
+    after = tmp_path / "vault.key.next"
+    after.write_text("not a key")
+    again = vault_in(tmp_path)
+    assert dict(await again.load("r")) == {TOKEN: VALUE}
+    again.close()
+    store = store_in(tmp_path)
+    with pytest.raises(VaultError, match=r"vault\.key\.next does not hold a key"):
+        store.rotate()
+    assert after.read_text() == "not a key"
+    after.unlink()
     assert store.rotate() == 1
     store.close()
 
