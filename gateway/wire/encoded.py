@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 import string
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus
 
@@ -84,6 +85,19 @@ _FEWEST_GROUPS: Final = 3
 _GROUP: Final = re.compile(r"[+(]{0,2}\d{1,8}\)?", re.ASCII)
 _LINE_END: Final = re.compile(r"\r?\n[ \t]*")
 _URL_SAFE: Final = {0x2D: "+", 0x5F: "/"}
+#: The first bytes of what gzip packed.
+GZIP_MAGIC: Final = b"\x1f\x8b"
+#: Which bytes of four are mostly zero in text of Western letters and digits.
+_ZEROS: Final[Mapping[tuple[bool, bool, bool, bool], str]] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
+#: What a text of an older encoding has at least: bytes, and the share that is ASCII to read.
+_SHORTEST_OLD: Final = 32
+_OLD_SHARE: Final = 0.9
+_PRINTABLE: Final = bytes((9, 10, 13, *range(32, 127)))
 
 
 def forms_read(text: str, read: ReadValue) -> str:
@@ -216,23 +230,43 @@ def _opened(word: str) -> tuple[str, str] | None:
     if "-" in compact or "_" in compact:
         compact = compact.translate(_URL_SAFE)
     raw = binascii.a2b_base64(compact + "=" * (-len(compact) % 4))
-    if raw[:2] == b"\x1f\x8b":
+    if raw[:2] == GZIP_MAGIC:
         text = _unpacked(raw)
         return None if text is None else (text, "gzip")
     if len(compact) < _SURE_BASE64 and not raw.isascii():
         return None
-    wide = raw[1::2].count(0) * 2 > len(raw) // 2 and len(raw) % 2 == 0
-    encoding = "utf-16-le" if wide else "utf-8"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
+    decoded = _decoded(raw)
+    if decoded is None:
         return None
+    text = decoded[0]
     sure = len(compact) >= _SURE_BASE64 or (text.isascii() and _is_readable(text))
-    return (text, encoding) if sure else None
+    return decoded if sure else None
+
+
+def _decoded(raw: bytes) -> tuple[str, str] | None:
+    """Return bytes as text with its encoding, or None when they are none."""
+    wide = wide_encoding(raw)
+    for encoding in (wide, "utf-8") if wide is not None else ("utf-8",):
+        with contextlib.suppress(UnicodeDecodeError):
+            return raw.decode(encoding), encoding
+    is_old = len(raw) >= _SHORTEST_OLD and (
+        len(raw.translate(None, _PRINTABLE)) <= len(raw) * (1 - _OLD_SHARE)
+    )
+    return (raw.decode("latin-1"), "latin-1") if is_old else None
 
 
 def _is_readable(text: str) -> bool:
     return all(c.isprintable() or c in "\t\r\n" for c in text)
+
+
+def wide_encoding(raw: bytes) -> str | None:
+    """Return the encoding of text in units of two or four bytes, told by its mark or its zeros."""
+    if raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    zeros = [raw[at::4].count(0) * 8 > len(raw) for at in range(4)]
+    return _ZEROS.get((zeros[0], zeros[1], zeros[2], zeros[3]))
 
 
 def _unpacked(raw: bytes) -> str | None:

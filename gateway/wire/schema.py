@@ -14,7 +14,7 @@ import base64
 import binascii
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, cast
 
@@ -30,6 +30,7 @@ from gateway.wire.base import (
     nothing_vouched,
     offers,
 )
+from gateway.wire.encoded import GZIP_MAGIC, wide_encoding
 from gateway.wire.prefixes import Prefixes
 from gateway.wire.strictjson import dumps
 from gateway.wire.walk import Scanner, distinct_keys, same_or_new
@@ -356,9 +357,9 @@ class SchemaWalk:
             scanned = self.readable(raw, media_type)
             if scanned is not None and scanned is not raw:
                 return base64.b64encode(scanned).decode()
-            if len(data) < SHORTEST_SEAL or not is_blob(data):
+            if len(data) < SHORTEST_SEAL or not is_blob(data) or raw.startswith(GZIP_MAGIC):
                 # No file is that short, but a key may happen to be valid base64, and a lenient
-                # reader takes words with spaces for it.
+                # reader takes words with spaces for it; a packed text is a word that is opened.
                 data = self.scan.string(data)
             if scanned is not None:
                 return data
@@ -400,28 +401,9 @@ def _is_binary(data: str) -> bool:
     return as_text(raw, "") is None or b"startxref" in raw
 
 
-def _wide_encoding(raw: bytes) -> str | None:
-    """Return the encoding of text in units of two or four bytes, told by its mark or its zeros."""
-    if raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "utf-32"
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    zeros = [raw[at::4].count(0) * 8 > len(raw) for at in range(4)]
-    return _ZEROS.get((zeros[0], zeros[1], zeros[2], zeros[3]))
-
-
-#: Which bytes of four are mostly zero in text of Western letters and digits.
-_ZEROS: Final[Mapping[tuple[bool, bool, bool, bool], str]] = {
-    (False, True, False, True): "utf-16-le",
-    (True, False, True, False): "utf-16-be",
-    (False, True, True, True): "utf-32-le",
-    (True, True, True, False): "utf-32-be",
-}
-
-
 def as_text(raw: bytes, media_type: str) -> tuple[str, str] | None:
     """Return bytes as text with the encoding they are in, or None when they are not text."""
-    wide = _wide_encoding(raw)
+    wide = wide_encoding(raw)
     encodings = ["utf-8"] if wide is None else [wide, "utf-8"]
     is_text = _TEXT_MEDIA.search(media_type) is not None or _reads_as_text(raw)
     if is_text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import json
 import re
 import textwrap
@@ -123,3 +124,29 @@ def test_a_value_in_the_place_of_base64_is_read_as_it_stands(media: str) -> None
     body = json.dumps({"messages": [{"role": "user", "content": [block]}]}).encode()
     out = wire.get("anthropic.messages").redact_body(body, "", Reading(FakeRedactor()), {})
     assert b"CANARY" not in out.body
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_base64_of_a_text_in_wide_characters_is_read(encoding: str) -> None:
+    word = base64.b64encode(f"caf\u00e9 {TEXT}".encode(encoding)).decode()
+    out = scan(f"see {word} there")
+    assert base64.b64decode(out[4:-6]).decode(encoding) == f"caf\u00e9 {TEXT}".replace(C, T)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "shift_jis", "koi8-r"])
+def test_base64_of_a_text_in_an_older_encoding_is_read(encoding: str) -> None:
+    odd = {"shift_jis": "日本", "koi8-r": "Привет"}.get(encoding, "d\u00e9j\u00e0")
+    text = f"{odd}, the rest is written in plain letters that everybody reads: {TEXT}"
+    out = scan(base64.b64encode(text.encode(encoding)).decode())
+    assert base64.b64decode(out).decode(encoding) == text.replace(C, T)
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/gzip", "application/pdf", ""])
+@pytest.mark.parametrize("more", ["", " and more" * 200])
+def test_a_packed_text_in_the_place_of_a_file_is_read(media: str, more: str) -> None:
+    data = base64.b64encode(gzip.compress((TEXT + more).encode())).decode()
+    block = {"type": "document", "source": {"type": "base64", "media_type": media, "data": data}}
+    body = json.dumps({"messages": [{"role": "user", "content": [block]}]}).encode()
+    out = wire.get("anthropic.messages").redact_body(body, "", Reading(FakeRedactor()), {})
+    read = json.loads(out.body)["messages"][0]["content"][0]["source"]["data"]
+    assert gzip.decompress(base64.b64decode(read)).decode() == (TEXT + more).replace(C, T)
