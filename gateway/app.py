@@ -41,7 +41,8 @@ from gateway.pipeline import Parts, Pipeline
 from gateway.recorded import detectors, settings_summary, settings_text
 from gateway.redaction.models import check_present, identify
 from gateway.redaction.owed import Debt
-from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy, read_terms
 from gateway.redaction.vault import Vault, VaultError
 from gateway.redaction.workers import ScanPool
 from gateway.settings import Settings, parse_listen_addr

@@ -23,7 +23,8 @@ import orjson
 
 from gateway.chunks import Chunk, Find, chunks
 from gateway.errors import GatewayError
-from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy, read_terms
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy, read_terms
 from gateway.redaction.presidio import import_lightly
 from gateway.redaction.spans import Span
 

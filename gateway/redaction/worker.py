@@ -23,7 +23,7 @@ from typing import Any, Final
 from gateway.redaction.frames import Frames, FramesEnded
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.no_network import forbid_network
-from gateway.redaction.policy import parse_policy
+from gateway.redaction.policy_file import parse_policy
 from gateway.redaction.presidio import import_lightly
 from gateway.redaction.scanner import Scanner
 

@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import PolicyError, load_policy, parse_policy
+from gateway.redaction.policy import PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy
 
 SETS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "redaction"
 NPM: Final = (Path("/usr/lib/node_modules"), Path("/usr/local/lib/node_modules"))

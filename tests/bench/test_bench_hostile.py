@@ -21,7 +21,7 @@ from gateway.redaction.detectors import labeled
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source
 from gateway.redaction.detectors.engine import RULES, Detector
 from gateway.redaction.detectors.escapes import read_through
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 pytestmark = pytest.mark.bench
 

@@ -11,7 +11,7 @@ import pytest
 from bench_table import Row, show
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer
 

@@ -24,7 +24,7 @@ from bench_table import Row, show
 from coding_session import bodies, public_text
 from gateway_harness import Gateway, running
 
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 pytestmark = pytest.mark.bench
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer
 from gateway.redaction.vault import Vault

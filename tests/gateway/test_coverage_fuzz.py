@@ -28,7 +28,7 @@ from gateway.coverage.canaries import Canary, fresh, fresh_word, leaked
 from gateway.coverage.matrix import samples
 from gateway.coverage.sample import MARK, Sample
 from gateway.redaction.job import ScanJob, ScanRefused
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.routing import Route, match
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 #: One of each kind that needs no name beside it.
 BARE = {

@@ -13,7 +13,7 @@ from gateway.redaction.detectors.eastern import eastern_addresses, eastern_names
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.people import PeopleRule
 from gateway.redaction.detectors.segments import SegmentRule
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 FOUND = {
     "NAME": [

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.wire.walk import Scanner
 
 

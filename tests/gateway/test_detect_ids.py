@@ -9,7 +9,7 @@ import pytest
 from presidio_analyzer import EntityRecognizer
 
 from gateway.redaction.detectors.engine import RULES, Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 #: The value stands between the marks, and nothing else is found in the line.
 FOUND = [

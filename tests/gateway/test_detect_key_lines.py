@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 
 @pytest.fixture(scope="module")

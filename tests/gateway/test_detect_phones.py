@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 FOUND = [
     ("PHONE", "«06 12 34 56 78»"),

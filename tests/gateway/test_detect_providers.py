@@ -19,7 +19,7 @@ from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.literals import required
 from gateway.redaction.detectors.provider_table import HASHES, KEYS
 from gateway.redaction.detectors.providers import TABLE, ProviderKeyRule, Row
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 WORD = string.ascii_letters + string.digits
 

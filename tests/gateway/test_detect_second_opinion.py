@@ -16,7 +16,8 @@ import pytest
 
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.tokens import Tokenizer
 
 installed = importlib.util.find_spec("kingfisher_sdk") is not None
@@ -127,7 +128,7 @@ NETWORK = """
         if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "urllib.Request"):
             asked.append(event)
     sys.addaudithook(watch)
-    from gateway.redaction.policy import load_policy, parse_policy
+    from gateway.redaction.policy_file import load_policy, parse_policy
     from gateway.redaction.detectors.engine import Detector
     text = "second_opinion = true\\n" + load_policy().text
     detector = Detector(parse_policy(text, source="t", directory=None))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.tokens import Tokenizer
 
 CASES = Path(__file__).with_name("cases")

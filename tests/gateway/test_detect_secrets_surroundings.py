@@ -15,7 +15,7 @@ import pytest
 
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.values import is_stand_in
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 SECRETS = {"SECRET", "APIKEY", "JWT", "PRIVATEKEY"}
 WORD = string.ascii_letters + string.digits

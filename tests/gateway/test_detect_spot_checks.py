@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 LINES = [
     '{"person":{"identifiers":[{"type":"BSN","value":"«111222333»"}]}}',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 
 @pytest.fixture(scope="module")

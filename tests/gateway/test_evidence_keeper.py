@@ -15,7 +15,8 @@ from gateway.erasing import EvidenceRefused, done, finish_interrupted
 from gateway.evidence import NOTHING, OTHER_MEDIA, Evidence, EvidenceUnavailable, KeptNow, Owner
 from gateway.expiring import expire
 from gateway.metrics import Metrics
-from gateway.redaction.policy import PolicyError, parse_policy
+from gateway.redaction.policy import PolicyError
+from gateway.redaction.policy_file import parse_policy
 from gateway.usage import UsageMeter
 from shared.evidence.erase import erase
 from shared.evidence.errors import EvidenceError

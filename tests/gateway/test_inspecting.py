@@ -18,7 +18,7 @@ import pytest
 from gateway.chunks import LONGEST, Chunk, chunks
 from gateway.cli import run
 from gateway.inspecting import finds_of, masked
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.spans import Span
 
 BIN = Path(sys.executable).parent / "sphragis"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from gateway_harness import Gateway, Provider, running
 
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 
 BIN = Path(sys.executable).parent / "sphragis"
 RECOGNIZERS = """

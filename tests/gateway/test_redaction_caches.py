@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from gateway import wire
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import Policy, load_policy, parse_policy
+from gateway.redaction.policy import Policy
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.scanner import Scanner
 from gateway.redaction.spans import Span

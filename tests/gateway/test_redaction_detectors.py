@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from presidio_analyzer import EntityRecognizer, RecognizerResult
 
 from gateway.redaction.detectors.engine import RULES, Detector
-from gateway.redaction.policy import Policy, load_policy, parse_policy
+from gateway.redaction.policy import Policy
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import TOKEN, Tokenizer
 

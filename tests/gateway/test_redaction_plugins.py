@@ -13,7 +13,8 @@ from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer, Reco
 from gateway.redaction import plugins
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.plugins import OwnRecognizer, digest, kind_of, load_own
-from gateway.redaction.policy import Policy, PolicyError, load_policy, parse_policy
+from gateway.redaction.policy import Policy, PolicyError
+from gateway.redaction.policy_file import load_policy, parse_policy
 
 BADGE = """
 recognizers:
@@ -235,7 +236,7 @@ def test_presidios_mail_rule_never_asks_for_the_list_of_domains(tmp_path: Path) 
         from pathlib import Path
         from gateway.redaction.no_network import forbid_network
         forbid_network()
-        from gateway.redaction.policy import load_policy
+        from gateway.redaction.policy_file import load_policy
         from gateway.redaction.detectors.engine import Detector
         detector = Detector(load_policy(Path(sys.argv[1])))
         print([s.kind for s in detector.find("write to a.b@corp.com or c@d.co.uk")])

@@ -19,16 +19,8 @@ from stdnum import luhn
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.encoding import decode_body
 from gateway.redaction.job import ScanRefused
-from gateway.redaction.policy import (
-    SHIPPED,
-    Action,
-    ForeignTokens,
-    Opaque,
-    Policy,
-    PolicyError,
-    load_policy,
-    parse_policy,
-)
+from gateway.redaction.policy import Action, ForeignTokens, Opaque, Policy, PolicyError
+from gateway.redaction.policy_file import SHIPPED, load_policy, parse_policy
 from gateway.redaction.redactor import PolicyRefused, Redactor, SpanCache
 from gateway.redaction.restore import restore_text
 from gateway.redaction.scopes import Scope, scope_of, session_of

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import Detector
 from gateway.redaction.detectors.prefilter import SHORT
-from gateway.redaction.policy import load_policy, parse_policy
+from gateway.redaction.policy_file import load_policy, parse_policy
 
 POLICY = parse_policy(
     load_policy().text,

@@ -26,7 +26,7 @@ def test_the_rules_run_without_spacy() -> None:
         from gateway.redaction.presidio import import_lightly
         import_lightly()
         from gateway.redaction.detectors.engine import Detector
-        from gateway.redaction.policy import load_policy
+        from gateway.redaction.policy_file import load_policy
         found = Detector(load_policy()).find("write to bob@corp.example")
         print(json.dumps({"spacy": "spacy" in sys.modules, "kinds": [s.kind for s in found]}))
         """

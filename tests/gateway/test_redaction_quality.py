@@ -18,7 +18,7 @@ import pytest
 from gateway.redaction.detectors import names, providers
 from gateway.redaction.detectors.base import Source
 from gateway.redaction.detectors.engine import RULES, Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.tokens import Tokenizer
 
 SETS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "redaction"
@@ -122,7 +122,7 @@ NETWORK = """
         if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "urllib.Request"):
             asked.append((event, ()))
     sys.addaudithook(watch)
-    from gateway.redaction.policy import load_policy
+    from gateway.redaction.policy_file import load_policy
     from gateway.redaction.detectors.engine import RULES, Detector
     detector = Detector(load_policy())
     text = TEXT

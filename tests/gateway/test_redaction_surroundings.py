@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.tokens import Tokenizer
 
 DETECTOR = Detector(load_policy())

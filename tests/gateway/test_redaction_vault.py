@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gateway.redaction import vault as vault_module
-from gateway.redaction.policy import parse_policy
+from gateway.redaction.policy_file import parse_policy
 from gateway.redaction.vault import TokenTaken, Vault, VaultError
 from gateway.redaction.vault_store import Store
 from shared import keyfile

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.redaction.policy import load_policy, parse_policy
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.vault import Vault
 from gateway.redaction.workers import ScanJob, ScanPool, ScanRefused, scan_and_keep
 
@@ -286,7 +286,7 @@ async def test_workers_die_with_a_gateway_that_is_killed(wire_package: str, tmp_
     program = textwrap.dedent(
         """
         import asyncio, json, sys
-        from gateway.redaction.policy import load_policy
+        from gateway.redaction.policy_file import load_policy
         from gateway.redaction.workers import ScanJob, ScanPool
         async def main():
             pool = ScanPool(load_policy(), b"k" * 32, 2, wire_package="fakewire")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.redaction.policy import Policy, load_policy, parse_policy
+from gateway.redaction.policy import Policy
+from gateway.redaction.policy_file import load_policy, parse_policy
 from gateway.redaction.scanner import Scanner, TrialFailed
 from gateway.redaction.spans import Span
 

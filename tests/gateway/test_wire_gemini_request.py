@@ -17,7 +17,7 @@ from gateway import wire
 from gateway.coverage import gemini, vertex
 from gateway.coverage.sample import MARK, Sample
 from gateway.redaction.job import ScanJob, ScanRefused
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.routing import Refusal, Route, match
 from gateway.wire.base import OpaqueAction, WireRefused, WireReport

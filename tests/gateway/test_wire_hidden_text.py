@@ -15,7 +15,7 @@ import pytest
 from wire_fakes import FakeRedactor, NamingRedactor, token_of
 
 from gateway.redaction.detectors.engine import Detector
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.redactor import Redactor, SpanCache
 from gateway.redaction.tokens import Tokenizer
 from gateway.wire import sse, walk

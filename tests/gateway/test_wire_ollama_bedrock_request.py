@@ -15,7 +15,7 @@ from wire_fakes import FakeRedactor, NamingRedactor, token_of
 
 from gateway import wire
 from gateway.redaction.job import ScanJob, ScanRefused
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.wire.base import OpaqueAction, WireRefused, WireReport
 from gateway.wire.body import JSON, BodilessFormat, JsonFormat

@@ -18,7 +18,7 @@ from gateway import wire
 from gateway.coverage.matrix import applies, clean, planted, positions
 from gateway.coverage.openai import SAMPLES
 from gateway.redaction.job import ScanJob
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.wire.base import OpaqueAction, Usage, WireRefused, WireReport
 from gateway.wire.openai_schema import MODEL_BODY, MODEL_PREFIX, usage_from

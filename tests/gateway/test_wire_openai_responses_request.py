@@ -17,7 +17,7 @@ from gateway import routing, wire
 from gateway.coverage import openai_responses as samples
 from gateway.coverage.sample import MARK
 from gateway.redaction.job import ScanJob
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.wire.base import OpaqueAction, Usage, WireRefused, WireReport
 from gateway.wire.formats.openai_responses import ITEM_TYPES, PART_TYPES

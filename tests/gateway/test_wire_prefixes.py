@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.redaction.spans import Span
 from gateway.wire import prefixes

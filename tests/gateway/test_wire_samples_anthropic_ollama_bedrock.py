@@ -15,7 +15,7 @@ from gateway.coverage.canaries import leaked
 from gateway.coverage.matrix import ENCODINGS, Request, applies, clean, planted, positions
 from gateway.coverage.sample import MARK, Sample
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.scanner import Scanner
 from gateway.wire.schema import Reading
 from gateway.wire.strictjson import dumps, loads

@@ -11,7 +11,7 @@ import pytest
 
 from gateway import wire
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import load_policy
+from gateway.redaction.policy_file import load_policy
 from gateway.redaction.restore import restore_text
 from gateway.redaction.scanner import Scanner
 from gateway.wire.strictjson import dumps, loads
