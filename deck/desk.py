@@ -191,10 +191,10 @@ class Desk:
 
     def label(self, task: Task) -> str:
         """Return a task in one line: its text, else the name of its brief."""
-        text = self.texts.get(task.text_ref)
+        text = self.texts.line(task.text_ref)
         if text is None:
             return "(the text of this task was changed or removed)"
-        return one_line(text) or Path(task.brief).name
+        return text or Path(task.brief).name
 
     # -- work in the background -----------------------------------------------------------------
 

@@ -120,6 +120,7 @@ class Session:
             parts, options.gateway_flag, options.resume, options.mode, options.ask
         )
         resumed = await starting.begin()
+        await asyncio.to_thread(view.read_ahead, desk)
         self._caretaker = caretaker = self._make_team(parts)
         await self._server.start()
         write_sidecar(options.paths)

@@ -16,12 +16,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from review_bench import OPERATOR, Bench
 
-from deck import showing
+from deck import showing, texts, view
 from deck.config import Role
 from deck.protocol import Command, Verb
+from deck.texts import TextStore
 
 TEAM = (Role("lead", start=True), Role("coder"), Role("tester", approve=True))
 LARGE = 16 << 20
+#: Of texts, in characters.
+SIZES = (10, 400, 700, 5_000, 0, 999, 1_000, 1_001, 3)
 
 
 @pytest_asyncio.fixture
@@ -159,3 +162,35 @@ def test_the_beginning_of_a_file_is_that_of_its_text(
         assert not showing._is_part(body + b"?", whole)
     finally:
         showing._SLICE = before  # type: ignore[misc]
+
+
+async def test_what_a_status_says_of_large_reports_waits_for_no_disk(bench: Bench) -> None:
+    task = await bench.given("coder", "x" * 100_000)
+    for number in range(20):
+        await bench.report("coder", task, f"{number} {'y' * 300_000}")
+    again = await bench.reopened()
+    try:
+        view.read_ahead(again.desk)
+        for text in (again.directory / ".choragos" / "texts").iterdir():
+            text.unlink()
+        labels = [row["label"] for row in view._reports(again.desk)]
+        assert [label[:3] for label in labels] == [f"{number} y"[:3] for number in range(20)]
+        assert again.desk.label(again.task(task)) == "x" * 399 + "…"
+    finally:
+        await again.close()
+
+
+def test_large_texts_do_not_all_stay_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "CACHE_CHARS", 1_000)
+    monkeypatch.setattr(texts, "LINES", 4)
+    store = TextStore(tmp_path / "texts", tmp_path / "keys")
+    names = {store.put(str(number) * size): number for number, size in enumerate(SIZES)}
+    for _ in range(2):
+        for name, number in names.items():
+            assert store.get(name) == str(number) * SIZES[number]
+            assert (store.line(name) or "")[:9] == (str(number) * SIZES[number])[:9]
+            held = sum(map(len, store._cache.values()))
+            assert held == store._cached_chars <= 1_000
+            assert len(store._lines) <= 4
