@@ -497,3 +497,21 @@ def test_signed_texts_are_told_before_the_bytes_that_end_them_and_match_the_whol
     assert told == [("let me see", "EqQB")]
     whole = {"content": [{"type": "thinking", "thinking": "let me see", "signature": "EqQB"}]}
     assert list(FORMAT.signed_texts(whole)) == told
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_pieces_of_a_delta_nobody_knows_yet_are_one_text(size: int) -> None:
+    value = "CANARY0009Z"
+    token = token_of(value)
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "narration"}}
+    events: list[dict[str, Any]] = [start]
+    for number, piece in enumerate(pieces(f"to {token} and {token}", size)):
+        delta = {"type": "narration_delta", "narration": piece, "at": number}
+        events.append({"type": "content_block_delta", "index": 0, "delta": delta})
+    events += [{"type": "content_block_stop", "index": 0}, {"type": "message_stop"}]
+    stream = wire.get("anthropic.messages").new_stream(restorers({token: value}))
+    out = stream.feed(b"".join(map(sse, events))) + stream.close()
+    read = [json.loads(event.data or "") for event in SseParser().feed(out)]
+    deltas = [event["delta"] for event in read if event["type"] == "content_block_delta"]
+    assert "".join(delta["narration"] for delta in deltas) == f"to {value} and {value}"
+    assert [delta["at"] for delta in deltas if "at" in delta] == list(range(len(events) - 3))

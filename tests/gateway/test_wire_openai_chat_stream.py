@@ -434,3 +434,14 @@ def test_no_chunk_of_any_shape_breaks_the_stream(events: list[Any]) -> None:
     out, _ = transform(stream)
     for event in SseParser().feed(out):
         json.loads(event.data or "null")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_pieces_of_a_text_nobody_knows_yet_are_one_text(size: int) -> None:
+    value = "CANARY0009Z"
+    token = token_of(value)
+    events = [chunk(choice(0, narration=piece)) for piece in pieces(f"{token}, {token}", size)]
+    stream = wire.get("openai.chat").new_stream(restorers({token: value}))
+    out = stream.feed(b"".join(map(sse, [*events, chunk(choice(0, "stop"))]))) + stream.close()
+    deltas = [document["choices"][0]["delta"] for document in documents(out)]
+    assert "".join(delta.get("narration", "") for delta in deltas) == f"{value}, {value}"

@@ -19,8 +19,11 @@ from gateway.wire.stream import Run
 from gateway.wire.strictjson import read_answer, write_answer
 from gateway.wire.walk import restore_string
 
-#: Delta types whose text is restored piece by piece, and the member that holds it.
+#: Delta types whose text is restored piece by piece, and the member that holds it. Of a type that
+#: is not known here it is the only string beside the type.
 _PIECES: Final = {"text_delta": "text", "input_json_delta": "partial_json"}
+#: Delta types that are whole in themselves.
+_WHOLE: Final = frozenset(("citations_delta",))
 
 #: The readable member of a block that its provider signs or seals.
 SIGNED_TEXT: Final = {"thinking": "thinking", "compaction": "content"}
@@ -68,6 +71,12 @@ def signed_text(block: dict[str, Any]) -> tuple[str, str] | None:
     return (text, seal) if seal is not None else None
 
 
+def _only_text(kind: str, delta: dict[str, Any]) -> str:
+    """Return the member that holds the text of a delta of an unknown type, or an empty string."""
+    names = [name for name, value in delta.items() if isinstance(value, str) and name != "type"]
+    return names[0] if len(names) == 1 and kind not in _WHOLE else ""
+
+
 class AnthropicStream:
     """Provider bytes in, client bytes out. See `base.StreamTransformer`."""
 
@@ -82,7 +91,7 @@ class AnthropicStream:
         self._restorers = restorers
         self._restore_node = restore_node
         self._parser = SseParser()
-        self._runs: dict[int, tuple[str, Run]] = {}
+        self._runs: dict[int, tuple[str, str, Run]] = {}
         self._usage = Usage()
         self._stop_reason: str | None = None
         self._model: str | None = None
@@ -170,7 +179,7 @@ class AnthropicStream:
         before = self._flush(index)
         text = block.get("text")
         if block.get("type") == "text" and isinstance(text, str):
-            shown = self._run(index, "text_delta").feed(text)
+            shown = self._run(index, "text_delta", "text").feed(text)
             block = {**{k: self._restored(v) for k, v in block.items()}, "text": shown}
         else:
             block = self._restored(block)
@@ -184,14 +193,14 @@ class AnthropicStream:
         if kind in _SIGNED_DELTAS or index in self._sealing:
             self._seal(index, kind, delta)
             return event.raw
-        member = _PIECES.get(kind)
-        piece = delta.get(member) if member is not None else None
-        if member is None or not isinstance(piece, str):
+        member = _PIECES.get(kind) or _only_text(kind, delta)
+        piece = delta.get(member)
+        if not isinstance(piece, str):
             return self._other(event, document)
         known = self._runs.get(index)
-        before = self._flush(index) if known is not None and known[0] != kind else b""
-        shown = self._run(index, kind).feed(piece)
-        if not shown and piece:
+        before = self._flush(index) if known is not None and known[:2] != (kind, member) else b""
+        shown = self._run(index, kind, member).feed(piece)
+        if not shown and piece and len(delta) == 2:
             return before
         restored = {**self._restored({**delta, member: None}), member: shown}
         return before + self._changed(event, document, {**document, "delta": restored})
@@ -236,22 +245,22 @@ class AnthropicStream:
     def _restored(self, value: Any) -> Any:
         return self._restore_node(value, self._restore)
 
-    def _run(self, index: int, delta_type: str) -> Run:
+    def _run(self, index: int, delta_type: str, member: str) -> Run:
         known = self._runs.get(index)
         if known is None or known[0] != delta_type:
             run = Run(self._restorers, must_be_json=delta_type == "input_json_delta")
-            known = self._runs[index] = (delta_type, run)
-        return known[1]
+            known = self._runs[index] = (delta_type, member, run)
+        return known[2]
 
     def _flush(self, index: int) -> bytes:
-        delta_type, run = self._runs.pop(index, ("", None))
+        delta_type, member, run = self._runs.pop(index, ("", "", None))
         held = run.flush() if run is not None else ""
         if not held:
             return b""
         document = {
             "type": "content_block_delta",
             "index": index,
-            "delta": {"type": delta_type, _PIECES[delta_type]: held},
+            "delta": {"type": delta_type, member: held},
         }
         return serialise("content_block_delta", write_answer(document).decode())
 

@@ -48,8 +48,9 @@ _COMMON: Final = ("id", "object", "created", "model", "system_fingerprint", "ser
 _BARE_CHUNK: Final = frozenset((*_COMMON, "choices", "obfuscation", "provider"))
 _BARE_CHOICE: Final = frozenset(("index", "delta", "text"))
 _BARE_DELTA: Final = frozenset(("content",))
-#: Members of a delta that are a run each.
-_TEXTS: Final = ("content", "refusal")
+#: Members of a delta that are words or names; any other string is a run of its own, whatever a
+#: server calls it.
+_NAMES: Final = _UNTOUCHED | words("role name type tool_call_id")
 
 
 def restore_answer(value: Any, restore: Callable[[str], str]) -> Any:
@@ -172,8 +173,8 @@ class OpenAiStream(DeltaStream):
             return
         self._note_thoughts(index, delta)
         path = (*path, "delta")
-        for name in _TEXTS:
-            if isinstance(delta.get(name), str):
+        for name, text in delta.items():
+            if isinstance(text, str) and name not in _NAMES:
                 yield Piece((*path, name), (index, name, 0, ""))
         yield from _parts(path, index, delta.get("content"))
         audio = delta.get("audio")
