@@ -14,7 +14,6 @@ import hashlib
 import importlib
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deck import processes
+from deck.addresses import called_at, is_address
 from deck.board import Child
 from deck.config import GatewayMode, SphragisConfig
 from deck.lean_httpx import httpx
@@ -54,14 +54,10 @@ REASON_CHARS: Final = 200
 #: How servers say that they do not have `/readyz`.
 NO_SUCH_PATH: Final = (400, 404, 405, 501)
 BAD_ADDRESS: Final = "addr in [sphragis] must be a host and a port, like 127.0.0.1:8787"
-HOST_CHARS: Final = 253
 
 #: AttributeError: what httpx's own libraries raise over a connection that is gone the moment it was
 #: made, because they ask a socket that is not there any more for its peer.
 _NO_ANSWER: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, AttributeError)
-
-_HOST: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\]")
-_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +112,9 @@ class Gateway:
         self._process: subprocess.Popen[bytes] | None = None
         self._child: Child | None = None
         self._loaded = False
-        host, _, self.port = config.addr.rpartition(":")
-        # `:port` and the wildcard are addresses to listen on, not to call.
-        self.host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host  # noqa: S104
+        self.host, self.port = called_at(config.addr)
         #: Why `addr` is not an address: such a gateway is never ready, as with existing decks.
-        self.bad_address = "" if _is_address(self.host, self.port) else BAD_ADDRESS
+        self.bad_address = "" if is_address(config.addr) else BAD_ADDRESS
         self._client = httpx.AsyncClient(
             base_url="" if self.bad_address else self.url,
             trust_env=False,
@@ -371,12 +365,6 @@ def _load_networking() -> None:
     for name in ("anyio._backends._asyncio", "httpcore._backends.auto", "httpcore._backends.anyio"):
         with suppress(ImportError):
             importlib.import_module(name)
-
-
-def _is_address(host: str, port: str) -> bool:
-    if len(host) > HOST_CHARS or not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
-        return False
-    return 0 < int(port) < 65536
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def _role(table: Table, *, names: list[Any], leads: bool, defaults: Promises) ->
         env_deny=table.strings("env_deny"),
         base_url_env=_base_url_env(table),
         restart=table.choice("restart", Restart.NEVER),
-        restart_retries=table.integer("restart_retries", 3),
+        restart_retries=_retries(table),
         approve=table.boolean("approve", False),
         approvals=read_approvals(table),
         timeout=_timeout(table),
@@ -178,6 +178,14 @@ def _judge_limits(table: Table) -> tuple[int, int]:
     return score, rounds or 3
 
 
+def _retries(table: Table) -> int:
+    wanted = table.integer("restart_retries", 3)
+    if wanted < 0:
+        table.warn("restart_retries", "must not be negative; using 3")
+        return 3
+    return wanted
+
+
 def _owned(table: Table) -> tuple[str, ...]:
     return tuple(_owned_path(table, entry) for entry in table.strings("owns_files"))
 
@@ -212,7 +220,7 @@ def _owned_path(table: Table, entry: str) -> str:
     """Return an owned path in normal form, or raise why it cannot be owned."""
     if not entry.strip():
         raise table.error("owns_files", "holds an empty entry; name a file of the project")
-    if entry.startswith(("/", "~")):
+    if entry.startswith("/") or entry == "~" or entry.startswith("~/"):
         raise table.error(
             "owns_files", f"holds the absolute path {entry}; write it relative to the project"
         )

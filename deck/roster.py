@@ -155,8 +155,9 @@ def environment(role: Role, credential: Credential, around: Surroundings) -> dic
         environ["TERM"] = "xterm-256color"
     if "PATH" in environ:
         environ["PATH"] = with_deck_program(environ["PATH"])
-    if (place := around.place(role)) is not None and "PWD" in environ:
-        environ["PWD"] = str(place)
+    if "PWD" in environ:
+        # The deck's own may be stale: whoever started it need not have been in the project.
+        environ["PWD"] = str(around.place(role) or around.directory)
     environ[SOCKET_ENV] = around.socket
     environ[ROLE_ENV] = role.name
     environ[TOKEN_ENV] = credential.token

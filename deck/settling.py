@@ -309,7 +309,7 @@ class Settling:
     def _resolved(self, gate: Gate) -> str:
         """Return what the event of a decision is called (contracts/deck.md section 1.12)."""
         if gate.kind is GateKind.JUDGE:
-            return "judge resolved"
+            return "judge gate resolved"
         opened = results.parse(self.desk.texts.get(gate.digest))
         owned = opened is not None and bool(opened.foreign)
         return "ownership gate resolved" if owned else "review gate resolved"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import time
 from dataclasses import dataclass
 
@@ -119,6 +120,9 @@ class Starting:
             version=__version__,
             mode=self.mode,
             os=os.uname().sysname.lower(),
+            # Readers of the existing line look for `go`; this program has none.
+            go="",
+            python=platform.python_version(),
         )
         for warning in desk.config.warnings:
             desk.events.write("WARN", "config", warning=warning)

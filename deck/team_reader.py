@@ -10,6 +10,7 @@ every verb that needs the team.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import tomllib
@@ -18,6 +19,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
+from deck.addresses import is_address
 from deck.approvers import problem
 from deck.config import (
     CheckpointsConfig,
@@ -44,6 +46,9 @@ CONFIG_NAME: Final = ".choragos.toml"
 #: A team file has some kilobytes.
 MAX_BYTES: Final = 4 << 20
 
+#: A key as the TOML parser names it.
+_NAME: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_KEY_PATH: Final = re.compile(rf"\({_NAME}(?:, {_NAME})*,?\)")
 _HEX_COLOR: Final = re.compile(r"#[0-9A-Fa-f]{6}")
 
 
@@ -83,12 +88,25 @@ def parse_config(data: bytes, path: Path) -> Config:
             f"{path}: byte {failure.start} is not UTF-8; save the file as UTF-8."
         ) from None
     except tomllib.TOMLDecodeError as failure:
-        raise ConfigError(f"{path}: {failure}; correct the TOML there.") from None
+        raise ConfigError(f"{path}: {_in_words(failure, text)}; correct the TOML there.") from None
     except (RecursionError, InvalidOperation):
         raise ConfigError(
             f"{path}: nested too deeply or a number out of range; simplify the file."
         ) from None
     return _config(Document(path), values, data)
+
+
+def _in_words(failure: tomllib.TOMLDecodeError, text: str) -> str:
+    """Return what the parser says of a text, without the parser's own notation."""
+    last = len(text.splitlines())
+    told = str(failure).replace("Cannot overwrite a value", "A key is set a second time")
+    told = told.replace("(at end of document)", f"(at line {last}, the end of the file)")
+    return _KEY_PATH.sub(lambda found: _dotted(found.group()), told)
+
+
+def _dotted(path: str) -> str:
+    """Return a key that the parser shows as a tuple as it stands in the file."""
+    return ".".join(ast.literal_eval(path))
 
 
 def _config(document: Document, values: Mapping[str, Any], data: bytes) -> Config:
@@ -132,6 +150,11 @@ def _sphragis(table: Table) -> SphragisConfig:
         command=table.string("command", "") or SphragisConfig().command,
         fail_closed=table.boolean("fail_closed", True),
     )
+    if not is_address(found.addr):
+        table.warn(
+            "addr",
+            "must be a host and a port, like 127.0.0.1:8787; no gateway can be reached until then",
+        )
     table.finish()
     return found
 
@@ -149,7 +172,7 @@ def _checkpoints(table: Table) -> CheckpointsConfig:
 def _pricing(table: Table) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for prefix in table.names():
-        row = table.table(prefix)
+        row = table.entry(prefix)
         amounts = {
             direction: row.number(direction)
             for direction in ("input", "output", "cache_read", "cache_creation")

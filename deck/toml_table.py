@@ -9,14 +9,19 @@ are never repeated in messages, they may hold secrets. Called by `deck.team_read
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from deck.config import ConfigError
+
+#: Keys that TOML takes without quotes.
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
@@ -57,7 +62,7 @@ class Table:
         return Table(self._document, values, where)
 
     def string(self, key: str, default: str) -> str:
-        return self._typed(key, default, lambda value: isinstance(value, str), "a string")
+        return self._typed(key, default, lambda value: isinstance(value, str), "a string in quotes")
 
     def boolean(self, key: str, default: bool) -> bool:
         return self._typed(key, default, lambda value: isinstance(value, bool), "true or false")
@@ -102,6 +107,15 @@ class Table:
 
     def table(self, key: str) -> Table:
         where = f"{self._where}.{key}" if self._where else key
+        value: Mapping[str, Any] = self._typed(
+            key, {}, lambda value: isinstance(value, dict), f"a table, written as [{where}]"
+        )
+        return self.of(value, where)
+
+    def entry(self, key: str) -> Table:
+        """Return a table whose key is a person's own word, which TOML may want in quotes."""
+        name = key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+        where = f"{self._where}.{name}"
         value: Mapping[str, Any] = self._typed(
             key, {}, lambda value: isinstance(value, dict), f"a table, written as [{where}]"
         )

@@ -342,4 +342,5 @@ def _cost(amount: float | None) -> str:
 def _age(at: int) -> str:
     from deck.durations import format_age
 
-    return format_age(datetime.now(UTC).timestamp() - at / 1_000_000)
+    # An earlier deck did not keep when.
+    return format_age(datetime.now(UTC).timestamp() - at / 1_000_000) if at else "-"

@@ -83,7 +83,7 @@ def _detach(paths: SessionPaths, arguments: list[str]) -> None:
     child, start = _spawn(log, arguments)
     problem = _wait_until_running(paths, child)
     if problem is not None:
-        fail(_reason_in(log, start) or problem)
+        fail(_reason_in(log, start) or f"{problem}; what it said is in {log}")
     typer.echo(f"session started  pid {child.pid}  log {log}")
     _tell_of_start(paths)
     typer.echo("look at it with `choragos board`, stop it with `choragos kill`")

@@ -245,3 +245,12 @@ def test_an_attachment_is_an_existing_readable_file(tmp_path: Path) -> None:
         briefs.attachment("x" * 5000, "brief", tmp_path)
     with pytest.raises(briefs.BadAttachment, match="not a regular file"):
         briefs.attachment("/dev/null", "report", tmp_path)
+
+
+def test_a_role_is_told_the_directory_it_runs_in_whatever_the_deck_was_told() -> None:
+    told = {**ENVIRON, "PWD": "/somewhere/else"}
+    plain = replace(around(on=False, environ=told), directory=Path("/w"))
+    assert environment(Role("coder"), Credential(), plain)["PWD"] == "/w"
+    apart = replace(plain, place=lambda _: Path("/w/.choragos/worktrees/coder"))
+    assert environment(Role("coder"), Credential(), apart)["PWD"] == "/w/.choragos/worktrees/coder"
+    assert "PWD" not in environment(Role("coder", env_deny=("PWD",)), Credential(), plain)

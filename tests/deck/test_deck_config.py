@@ -366,6 +366,69 @@ def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert config.path == tmp_path / ".choragos.toml"
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[a]\n[a]", "Cannot declare a twice (at line 2, column 3)"),
+        ("[a.'b c']\n[a.'b c']", "Cannot declare a.b c twice"),
+        ("a = { b = 1 }\na.c = 2", "Cannot mutate immutable namespace a ("),
+        ("a = 1\na = 2", "A key is set a second time (at line 2, the end of the file)"),
+        ("[pricing.'it\"s']\n[pricing.'it\"s']", 'Cannot declare pricing.it"s twice'),
+    ],
+)
+def test_broken_toml_is_told_in_the_words_of_the_file_not_of_the_parser(
+    text: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("team.toml: ")
+    assert "('" not in str(caught.value)
+
+
+def test_a_key_that_needs_quotes_is_named_with_them() -> None:
+    with pytest.raises(ConfigError, match=r'pricing\."a\.b"\.input must be a number'):
+        role('[pricing."a.b"]\ninput = "5"')
+    with pytest.raises(ConfigError, match=r'written as \[pricing\."a\.b"\]'):
+        role('[pricing]\n"a.b" = 5')
+    assert "pricing.plain.inputs;" in only_warning(role("[pricing.plain]\ninputs = 5"))
+
+
+def test_a_number_where_a_duration_belongs_is_told_to_be_quoted() -> None:
+    with pytest.raises(ConfigError, match=r"timeout must be a string in quotes\.$"):
+        role("timeout = 45")
+
+
+@pytest.mark.parametrize(
+    "addr",
+    ["nonsense", "127.0.0.1", ":0", "localhost:99999", "http://127.0.0.1:1", "a b:1", "8787"],
+)
+def test_an_address_no_gateway_can_have_is_said_at_the_start_and_kept(addr: str) -> None:
+    config = role(f'[sphragis]\nenabled = true\naddr = "{addr}"')
+    assert "sphragis.addr must be a host and a port" in only_warning(config)
+    # Another address would be a gateway that nobody named.
+    assert config.sphragis.addr == addr
+
+
+@pytest.mark.parametrize("addr", [":8787", "0.0.0.0:1", "[::1]:8787", "localhost:65535", "h.x.:1"])
+def test_an_address_to_listen_on_or_to_call_is_no_warning(addr: str) -> None:
+    assert role(f'[sphragis]\naddr = "{addr}"').warnings == ()
+
+
+def test_negative_restarts_are_a_warning_and_three() -> None:
+    config = role('restart = "on-failure"\nrestart_retries = -1')
+    assert "restart_retries must not be negative; using 3" in only_warning(config)
+    assert config.roles[1].restart_retries == 3
+    assert role("restart_retries = 0").roles[1].restart_retries == 0
+
+
+def test_a_file_whose_name_begins_with_a_tilde_can_be_owned() -> None:
+    assert role('owns_files = ["~lock.odt#", "~a/b"]').roles[1].owns_files == ("~lock.odt#", "~a/b")
+    for home in ("~", "~/notes.md"):
+        with pytest.raises(ConfigError, match="absolute path"):
+            role(f'owns_files = ["{home}"]')
+
+
 def test_messages_repeat_no_values() -> None:
     secret = "hunter2-very-secret"
     for lines in (

@@ -140,3 +140,9 @@ def test_ctrl_c_before_the_deck_is_up_is_no_traceback(rig: DeckRig, seconds: flo
     _, said = deck.communicate(timeout=60)
     assert "Traceback" not in said
     assert rig.marked() == []
+
+
+def test_a_task_of_which_nobody_kept_when_has_no_age() -> None:
+    lines = drawn(render(status([task(1, "refused", at=0, label="", reason="")])), 80)
+    (line,) = [line for line in lines if line.startswith("T1 ")]
+    assert line.split() == ["T1", "coder", "refused", "orchestrator", "-"]

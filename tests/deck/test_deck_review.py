@@ -156,7 +156,7 @@ async def test_the_event_log_tells_of_a_loop_in_the_contracts_words(opened: Open
     ]  # fmt: skip
     assert [e.fields["round"] for e in bench.events("judge retry")] == ["2"]
     assert [e.fields["gate"] for e in bench.events("judge gate")] == [gate.id]
-    (resolved,) = bench.events("judge resolved")
+    (resolved,) = bench.events("judge gate resolved")
     assert (resolved.fields["decision"], resolved.fields["by"]) == ("approved", "operator")
     # Judged roles count as done, and their judges' work counts for the judges.
     report = build_report(bench.events("delegate") + bench.events("work-done"))

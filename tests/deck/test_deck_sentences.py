@@ -8,6 +8,8 @@ import stat
 import pytest
 from deck_harness import DeckRig, agent_role
 
+from deck.cli.serve import _detach
+from deck.events import parse_event
 from deck.protocol import Verb
 
 
@@ -171,3 +173,26 @@ def test_files_where_the_deck_keeps_its_own_are_said_in_words(
     assert str(rig.dir / place) in said
     assert "Traceback" not in done.stderr
     assert (rig.dir / place).read_text() == "in the way\n"
+
+
+def test_the_first_line_of_a_run_says_what_runs_and_where(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    first = parse_event(rig.events().splitlines()[0])
+    assert (first.level, first.msg) == ("INFO", "deck starting")
+    assert list(first.fields) == [
+        "roles", "sphragis", "dir", "pid", "version", "mode", "os", "go", "python",
+    ]  # fmt: skip
+    assert (first.fields["roles"], first.fields["sphragis"]) == ("2", "false")
+    assert (first.fields["mode"], first.fields["pid"]) == ("server", str(rig.pid()))
+
+
+def test_a_session_that_dies_without_a_word_is_told_with_its_log(
+    rig: DeckRig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        _detach(rig.paths, ["-c", "raise SystemExit(5)"])
+    log = rig.state_dir / "logs" / "server.log"
+    assert capsys.readouterr().err == (
+        f"error: the session ended at once (exit 5); what it said is in {log}\n"
+    )
