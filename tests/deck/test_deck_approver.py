@@ -15,7 +15,12 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,6 +174,20 @@ def test_a_file_is_replaced_with_its_mode_and_through_its_link(tmp_path: Path) -
 
 
 # -- keys ---------------------------------------------------------------------------------------
+
+
+def test_the_librarys_own_writer_still_stretches_a_passphrase_too_little() -> None:
+    """Once this fails, `encrypted` can be the library's."""
+    with pytest.raises(ValueError, match="only supported with"):
+        PrivateFormat.PKCS8.encryption_builder()
+    weak = BestAvailableEncryption(PASSPHRASE.encode())
+    der = Ed25519PrivateKey.generate().private_bytes(Encoding.DER, PrivateFormat.PKCS8, weak)
+    pbkdf2, rounds = (
+        bytes.fromhex("06092a864886f70d01050c"),
+        b"\x02\x02" + (2048).to_bytes(2, "big"),
+    )
+    assert pbkdf2 in der
+    assert rounds in der
 
 
 def test_a_key_is_encrypted_private_and_never_overwritten(tmp_path: Path) -> None:
