@@ -137,6 +137,24 @@ def test_a_start_that_asks_something_unknown_holds_up_that_role_alone(rig: DeckR
     assert rig.status()["phase"] == "running"
 
 
+def test_roles_that_rest_and_never_say_anything_get_their_task_and_their_report(
+    rig: DeckRig,
+) -> None:
+    """No change of a state sets off a delivery: there is none."""
+    rig.team(agent_role("orchestrator", "mute"), agent_role("coder", "mute", "report"))
+    rig.serve()
+    rig.wait(lambda: rig.seen("orchestrator") and rig.seen("coder"))
+    rig.wait_idle("orchestrator", "coder")
+    for number in (1, 2):
+        rig.wait(lambda: rig.role("coder")["seconds"] > 2 and rig.role("coder")["state"] == "idle")
+        rig.delegate("coder", f"job {number}")
+        rig.wait_task(f"T{number}", "reported")
+        told = f"coder did T{number}"
+        rig.wait(lambda told=told: any(told in line for line in rig.seen("orchestrator")))
+    rig.wait(lambda: [r["state"] for r in rig.status()["reports"]] == ["delivered"] * 2)
+    assert len([line for line in rig.seen("orchestrator") if "coder did" in line]) == 2
+
+
 def test_a_role_comes_back_as_the_team_file_has_it_whatever_brought_it_back(
     rig: DeckRig, tmp_path: Path
 ) -> None:
