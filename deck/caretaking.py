@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from deck import processes
@@ -51,6 +51,8 @@ class Caretaker:
     _said: str = ""
     #: The start role's process that has what was kept.
     _reader: Pane | None = None
+    #: By role, the question its pane shows, as long as it shows one.
+    _asked: dict[str, str] = field(default_factory=dict)
 
     @property
     def _desk(self) -> Desk:
@@ -191,8 +193,12 @@ class Caretaker:
     def pane_status(self, seat: Seat, status: Status) -> None:
         """Take up what a pane's state means for people and for the board."""
         desk = self._desk
+        before = self._asked.pop(seat.name, None)
         if status.state is PaneState.BLOCKED:
-            question = one_line(status.question)
+            question = self._asked[seat.name] = one_line(status.question)
+            if before and (question.startswith(before) or before.startswith(question)):
+                # The answer is being typed behind it: nothing new is asked.
+                return
             desk.events.write("WARN", "waiting for input", role=seat.name, question=question)
             desk.hook("on_input", desk.config.ui.on_input, seat.name, "")
         elif status.state is PaneState.WORKING and status.source.is_fact:

@@ -286,7 +286,11 @@ def _rotate(path: Path) -> None:
     except FileNotFoundError:
         return
     if size >= ROTATE_BYTES:
-        path.replace(path.with_name(path.name + ".1"))
+        old = path.with_name(path.name + ".1")
+        path.replace(old)
+        # An earlier deck may have made it readable for everybody.
+        if not old.is_symlink():
+            old.chmod(0o600)
 
 
 def _open_append(path: Path) -> int:

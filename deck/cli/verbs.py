@@ -102,6 +102,7 @@ def run(arguments: Sequence[str]) -> None:
         if sentence is None and os.environ.get(DEBUG_ENV):
             raise
         words = sentence() if sentence else unexpected(wrong)
+        words = words.replace("does not take a value", "takes no value but true or false")
         if not words:
             # A group without a verb: its help has been printed, and nothing was wrong.
             sys.exit(0)

@@ -43,6 +43,7 @@ def test_what_is_no_switch_is_left_alone(arguments: list[str]) -> None:
         (["version"], 0, f"choragos {__version__}\n"),
         (["fly"], 1, "error: "),
         (["serve", "--fly"], 1, "error: "),
+        (["serve", "--sphragis=maybe"], 1, "error: Option '--sphragis' takes no value but true or"),
         (["serve", "--config", "nowhere.toml", "--no-sphragis"], 1, "error: "),
         (["delegate", "--to", "coder", "--task", "x"], 1, "error: no session"),
         (["work-done", "--task", "x"], 1, "error: no session"),

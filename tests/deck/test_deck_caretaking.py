@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from deck.board import State
 from deck.caretaking import Caretaker
-from deck.config import Config, Role
+from deck.config import Config, Role, UiConfig
 from deck.entries import Entry, Op, TaskState
 from deck.journal import JournalFailed
+from deck.pane.status import PaneState, Source, Status
 from deck.replay import apply
+
+if TYPE_CHECKING:
+    from deck.seats import Seat
 
 
 class Events:
@@ -35,6 +41,7 @@ class Desk:
         self.seats = {"coder": SimpleNamespace(role=self.config.roles[1])}
         self.start_seat = SimpleNamespace(pane=None)
         self.then: list[Entry] = []
+        self.hook: Callable[..., None] = lambda *_: None
 
     def now(self) -> int:
         return 10_000_000
@@ -43,8 +50,6 @@ class Desk:
         self.state = apply(self.state, Entry(Op.TASK_MOVED, self.now(), id=task.id, state=state))
         for entry in self.then:
             self.state = apply(self.state, entry)
-
-    def hook(self, *_: object) -> None: ...
 
     def notify(self, *_: object) -> None: ...
 
@@ -121,3 +126,26 @@ def test_what_was_kept_is_brought_once_to_each_later_process_of_the_start_role()
 
     asyncio.run(seconds())
     assert brought == ["second"]
+
+
+def test_a_person_is_called_once_for_a_question_while_its_answer_is_typed() -> None:
+    desk, called = Desk(board(0)), list[str]()
+    desk.hook = lambda *words: called.append(str(words[2]))
+    desk.config = replace(desk.config, ui=UiConfig(on_input="bell"))
+    care, seat = caretaker(desk, nothing, nothing), cast("Seat", SimpleNamespace(name="coder"))
+
+    def shows(state: PaneState, question: str = "") -> None:
+        care.pane_status(seat, Status(state, Source.SCREEN, "", question, 0.0))
+
+    for question in ("Overwrite? (y/n)", "Overwrite? (y/n) n", "Overwrite? (y/n)"):
+        shows(PaneState.BLOCKED, question)
+    assert called == ["coder"]
+    shows(PaneState.BLOCKED, "Delete? (y/n)")
+    shows(PaneState.WORKING)
+    shows(PaneState.BLOCKED, "Delete? (y/n)")
+    assert (len(called), desk.events.said) == (3, ["waiting for input"] * 3)
+    # What is asked may be seen a moment after that something is asked.
+    shows(PaneState.IDLE)
+    shows(PaneState.BLOCKED)
+    shows(PaneState.BLOCKED, "Merge? (y/n)")
+    assert len(called) == 5

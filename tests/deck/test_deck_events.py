@@ -96,8 +96,10 @@ def test_a_log_of_five_mebibytes_is_moved_aside_once(tmp_path: Path) -> None:
     EventLog(path).close()
     assert not path.with_name("events.log.1").exists()
     path.write_bytes(b"y" * events.ROTATE_BYTES)
+    path.chmod(0o644)  # as an earlier deck left it
     EventLog(path).close()
-    assert path.with_name("events.log.1").stat().st_size == events.ROTATE_BYTES
+    old = path.with_name("events.log.1").stat()
+    assert (old.st_size, stat.S_IMODE(old.st_mode)) == (events.ROTATE_BYTES, 0o600)
     assert path.stat().st_size == 0
 
 
