@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from gateway.wire.errors import ErrorKind
+
+if TYPE_CHECKING:
+    from gateway.health import Readiness
 
 #: Seconds a client may be silent while it sends a body; all clients seen send it in one go.
 BODY_IDLE: Final = 30.0
@@ -59,6 +62,39 @@ def busy(sentence: str, code: str = "busy", retry_after: int = 1) -> Refused:
 def unavailable(sentence: str, code: str) -> Refused:
     """Return the refusal of a call while something needs a person's hand."""
     return Refused(code, sentence, status=503, kind=ErrorKind.UNAVAILABLE)
+
+
+def check_ready(readiness: Readiness, problem: str | None) -> None:
+    """Refuse all calls while the gateway cannot serve one as it must; `problem` is why none can be
+    recorded. Raises Refused."""
+    if problem:
+        raise unavailable(f"The gateway takes no calls: {problem}", "audit_unavailable")
+    reasons = readiness.reasons()
+    if not reasons:
+        return
+    if lasting := readiness.lasting():
+        raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
+    raise busy(f"The gateway takes no calls yet: {reasons[0]}", "not_ready")
+
+
+def check_host(host: str) -> None:
+    """Refuse a name that is not this machine's own: with a provider key of the gateway's own, a web
+    page that points its name here could spend it. Raises Refused."""
+    if not names_this_machine(host):
+        raise Refused(
+            "host",
+            "The gateway answers only under 127.0.0.1 or localhost while it holds the "
+            "provider's key; correct the client's base URL.",
+        )
+
+
+def check_provider(provider: str, address: str | None) -> None:
+    """Refuse a call to a provider whose address nobody has set. Raises Refused."""
+    if address is None:
+        raise Refused(
+            "provider_unset",
+            f"The gateway knows no address of {provider}; set {provider}_base_url in its settings.",
+        )
 
 
 def check_expectation(value: str) -> None:

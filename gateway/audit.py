@@ -3,8 +3,8 @@
 Owns the content of the records (contracts/ledger.md sections 2.1 and 2.6). Invariants: no text of
 a call and no plain hash of it is ever in a record, only keyed commitments; client-chosen strings
 appear only where they were scanned; `intent` returns only once its record is durable; a text that
-a record names by digest is durable before the record. Called by `gateway.pipeline`, `gateway.app`
-and `gateway.control`.
+a record names by digest is durable before the record. Called by `gateway.pipeline`,
+`gateway.bookkeeping`, `gateway.app` and `gateway.control`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from gateway.admission import Refused
 from gateway.errors import GatewayError
+from gateway.wire.errors import ErrorKind
 
 #: Shorter ones could be guessed.
 MIN_CHARS: Final = 16
@@ -55,6 +57,19 @@ def presented(value: str) -> str:
     """Return the key in a credential's value, which may be a bearer token."""
     scheme, _, rest = value.partition(" ")
     return rest.strip() if scheme.lower() == "bearer" else value
+
+
+def check_client_key(value: str, for_any: Collection[str], for_role: Collection[str]) -> None:
+    """Refuse a call that shows none of these keys, given as digests, while the gateway holds the
+    provider's. Raises Refused."""
+    if not admits(value, for_any, for_role):
+        raise Refused(
+            "client_key",
+            "The gateway holds the provider's key and takes calls only with a key of its own: "
+            "the one its deck gives this role, or one of client_keys_file.",
+            status=401,
+            kind=ErrorKind.UNAUTHENTICATED,
+        )
 
 
 def admits(value: str, for_any: Collection[str], for_role: Collection[str]) -> bool:

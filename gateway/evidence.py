@@ -4,7 +4,8 @@ Owns the threads in which payloads are sealed and written, so that no call waits
 disk on the loop, and the memory that answers take until they are kept. Invariants: `request`
 returns only once the ciphertext is durable, before the intent record names it; only redacted forms
 come here; with `required`, what cannot be kept is not forwarded. Without the policy's word nothing
-is opened, made or kept. Called by `gateway.pipeline`; made by `gateway.app`.
+is opened, made or kept. Called by `gateway.pipeline` and `gateway.bookkeeping`; made by
+`gateway.app`.
 """
 
 from __future__ import annotations

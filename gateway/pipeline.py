@@ -9,13 +9,10 @@ only; each step lives in its own module. Called by `gateway.app` for every path 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -24,126 +21,41 @@ from gateway import answering, routing, wire
 from gateway.admission import (
     Admission,
     Refused,
-    busy,
     check_content_type,
     check_expectation,
+    check_host,
     check_origin,
+    check_provider,
+    check_ready,
     check_transfer,
-    names_this_machine,
     unavailable,
-    unreadable,
 )
-from gateway.audit import OFF_LOOP, RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
-from gateway.client_keys import admits
-from gateway.credentials import Credential, credential_of, held_key
-from gateway.evidence import Evidence, EvidenceUnavailable, Owner
+from gateway.audit import RECEIPT_HEADER, Audit, AuditUnavailable, Outcome
+from gateway.bookkeeping import Bookkeeping
+from gateway.call import Call
+from gateway.client_keys import check_client_key
+from gateway.credentials import credential_of, held_key
+from gateway.evidence import Evidence
 from gateway.health import Readiness
 from gateway.logs import say, where
 from gateway.metrics import Metrics
-from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
-from gateway.redaction.policy import ForeignTokens, Policy, ScopeRule
-from gateway.redaction.scopes import Scope, scope_of, session_of
+from gateway.redaction.job import ScanResult
+from gateway.redaction.policy import Policy, ScopeRule
+from gateway.redaction.scopes import scope_of, session_of
 from gateway.redaction.stand_ins import shapes_of
 from gateway.redaction.vault import Originals, Vault, VaultError
-from gateway.redaction.vouching import digest, may_hold_signed
-from gateway.redaction.workers import ScanPool, scan_and_keep
+from gateway.redaction.vouching import digest
+from gateway.redaction.workers import ScanPool
+from gateway.scanning import Scanning
 from gateway.settings import Settings
-from gateway.stamps import NO_STAMP, Stamp, Stamps
+from gateway.stamps import Stamps
 from gateway.upstream import Answer, Upstream, UpstreamFailed, request_headers
 from gateway.usage import UsageMeter
 from gateway.wire.errors import NO_RETRY, ErrorKind, Family, error_body
-from shared.ledger import LedgerError, Receipt
 
-#: Headers that change what the provider does. One that holds a protected value refuses the call;
-#: any other is left out, because clients send ids there that only look like such a value.
-API_HEADERS: Final = ("anthropic-", "openai-beta", "x-amzn-bedrock-")
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_NOBODY: Final = Scope("", "")
-_OWNERLESS: Final = Owner()
 #: Refusals without a record: there is no ledger to write it to, or too little room in it.
 _UNRECORDED: Final = frozenset({"not_ready", "busy", "audit_unavailable"})
-#: Scan failures that the same call may survive a moment later.
-_PASSING: Final = frozenset({"scanner_unavailable", "scanner_busy"})
-
-
-class _Ids:
-    """Random names of calls, made of random bytes that are fetched for many calls at once: asking
-    the system for each would let another thread in between."""
-
-    def __init__(self) -> None:
-        self._fetched: list[str] = []
-
-    def next(self) -> str:
-        """Return 24 hex digits."""
-        if not self._fetched:
-            digits = secrets.token_hex(_ID_BYTES * 64)
-            size = 2 * _ID_BYTES
-            self._fetched = [digits[at : at + size] for at in range(0, len(digits), size)]
-        return self._fetched.pop()
-
-
-_ID_BYTES: Final = 12
-_ids: Final = _Ids()
-
-
-@dataclass(slots=True)
-class Call:
-    """One request on its way, forwarded or refused; see `gateway.audit.Caller`."""
-
-    found: routing.Route | routing.Refusal
-    method: str
-    id: str = field(default_factory=lambda: f"call_{_ids.next()}")
-    began: float = field(default_factory=time.monotonic)
-    #: Which tokens its values get, and whose they are.
-    scope: Scope = _NOBODY
-    #: Whose its payloads are, where they are kept.
-    owner: Owner = _OWNERLESS
-    credential: Credential | None = None
-    #: Which session and task the role was on when the call came.
-    stamp: Stamp = NO_STAMP
-    receipt: Receipt | None = None
-    #: Whether the client asked for a stream, and of which model.
-    streams: bool = False
-    model: str = ""
-    #: Whether the client already has the beginning of an answer.
-    answering: bool = False
-
-    @property
-    def role(self) -> str:
-        """The role of the path, or an empty string."""
-        return self.found.role
-
-    @property
-    def family(self) -> Family:
-        """Whose error shape and provider this is."""
-        return self.found.family
-
-    @property
-    def provider(self) -> str:
-        """The provider's name; for a refused path, that of the family it looks like."""
-        if isinstance(self.found, routing.Route):
-            return self.found.provider
-        return str(self.found.family)
-
-    @property
-    def wire(self) -> str:
-        """Name of the wire format, or an empty string."""
-        return self.found.wire if isinstance(self.found, routing.Route) else ""
-
-    @property
-    def path(self) -> str:
-        """Path at the provider, without query and values; safe to record and label."""
-        return self.found.shown if isinstance(self.found, routing.Route) else self.found.path
-
-    @property
-    def target(self) -> str:
-        """Method and path."""
-        return f"{self.method} {self.path}"
-
-    @property
-    def dur_us(self) -> int:
-        """Microseconds since the call came."""
-        return int((time.monotonic() - self.began) * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +90,8 @@ class Pipeline:
         self._holds_keys = parts.settings.holds_keys
         self._by_session = parts.policy.scope is ScopeRule.SESSION
         self._shapes = shapes_of(parts.policy.stand_ins())
+        self._scanning = Scanning(parts.policy, parts.pool, parts.vault, parts.metrics)
+        self._books = Bookkeeping(parts.audit, parts.evidence, parts.metrics, parts.usage)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request of any path and method."""
@@ -223,28 +137,23 @@ class Pipeline:
         """Admit, read, scan, seal, record, forward, restore, record."""
         if isinstance(route, routing.Refusal):
             raise _unlisted(route)
-        self._check_ready()
-        self._check_host(request)
-        self._check_provider(route)
-        session = session_of(request.headers) if self._by_session else ""
-        call.scope = scope_of(self._parts.policy, call.role, session)
-        call.owner = self._parts.evidence.owner_of(call.role, call.stamp.run, request.headers)
-        call.credential = credential_of(route.provider, request.headers, route.key)
-        self._check_client_key(call, route)
-        check_expectation(request.headers.get("expect", ""))
-        check_transfer(request.headers.get("transfer-encoding", ""))
-        content_type = request.headers.get("content-type", "")
-        check_content_type(content_type, wire.get(route.wire).request_types)
-        check_origin(request.headers.get("origin", ""), content_type)
+        self._admit(call, route, request)
         headers = request_headers(request.headers)
         async with self._parts.admission.body(request) as body:
-            scan = await self._scan(call, route, request, headers, body)
+            scan = await self._scanning.scan(
+                call,
+                route,
+                headers,
+                body,
+                encoding=",".join(request.headers.getall("content-encoding", [])),
+                media=request.headers.get("content-type", ""),
+            )
         if scan.extra_hits:
             headers = {
                 name: value for name, value in headers.items() if name not in scan.extra_hits
             }
         originals = await self._originals(call)
-        call.receipt = await self._intend(call, scan)
+        call.receipt = await self._books.intend(call, scan)
         outcome = Outcome(collector=self._parts.evidence.collector())
         try:
             answer = await self._forward(call, route, headers, scan)
@@ -263,152 +172,35 @@ class Pipeline:
             outcome.status = "client_abort"
             raise
         finally:
-            self._finish(call, outcome)
+            self._books.finish(call, outcome)
 
     # -- before anything leaves ------------------------------------------------------------------
 
-    def _check_ready(self) -> None:
-        if problem := self._audit.problem:
-            raise unavailable(f"The gateway takes no calls: {problem}", "audit_unavailable")
-        reasons = self._parts.readiness.reasons()
-        if not reasons:
-            return
-        if lasting := self._parts.readiness.lasting():
-            raise unavailable(f"The gateway takes no calls: {lasting[0]}", "not_ready")
-        raise busy(f"The gateway takes no calls yet: {reasons[0]}", "not_ready")
-
-    def _check_host(self, request: web.Request) -> None:
-        """With a provider key of our own, a web page that points its name here could spend it."""
-        if self._holds_keys and not names_this_machine(request.headers.get("host", "")):
-            raise Refused(
-                "host",
-                "The gateway answers only under 127.0.0.1 or localhost while it holds the "
-                "provider's key; correct the client's base URL.",
-            )
-
-    def _check_provider(self, route: routing.Route) -> None:
-        if self._parts.settings.upstream_for(route.provider) is None:
-            raise Refused(
-                "provider_unset",
-                f"The gateway knows no address of {route.provider}; set "
-                f"{route.provider}_base_url in its settings.",
-            )
-
-    def _check_client_key(self, call: Call, route: routing.Route) -> None:
-        """A provider key that the gateway holds is spent only for who shows a key of its own."""
-        settings = self._parts.settings
-        if not settings.require_client_key or settings.key_for(route.provider) is None:
-            return
-        shown = call.credential.value if call.credential is not None else ""
-        keys = self._parts.stamps.keys_of(call.role)
-        if not admits(shown, self._parts.client_keys, keys):
-            raise Refused(
-                "client_key",
-                "The gateway holds the provider's key and takes calls only with a key of its own: "
-                "the one its deck gives this role, or one of client_keys_file.",
-                status=401,
-                kind=ErrorKind.UNAUTHENTICATED,
-            )
-
-    async def _scan(
-        self,
-        call: Call,
-        route: routing.Route,
-        request: web.Request,
-        headers: dict[str, str],
-        body: bytes,
-    ) -> ScanResult:
-        foreign = unreadable(headers)
-        self._check_headers(foreign)
-        encoding = ",".join(request.headers.getall("content-encoding", []))
-        try:
-            vouched = await self._parts.vault.vouched(call.scope.owner)
-            if vouched and not may_hold_signed(body, encoding):
-                vouched = []
-            job = ScanJob(
-                wire=call.wire,
-                body=body,
-                content_encoding=encoding,
-                content_type=request.headers.get("content-type", ""),
-                scope=call.scope.tokens,
-                owner=call.scope.owner,
-                params=dict(route.params),
-                extra={n: v for n, v in headers.items() if n not in foreign}
-                if foreign
-                else headers,
-                vouched=vouched,
-            )
-            scan = await scan_and_keep(self._parts.pool, self._parts.vault, job)
-        except ScanRefused as refused:
-            if refused.code in _PASSING:
-                raise busy(refused.sentence, refused.code) from refused
-            raise Refused(refused.code, refused.sentence) from refused
-        except VaultError as wrong:
-            raise unavailable(str(wrong), "vault") from wrong
-        self._check_headers(scan.extra_hits)
-        scan.extra_hits.update(foreign)
-        self._metrics.redactions(scan.counts)
-        self._check_foreign(scan.foreign)
-        return scan
-
-    def _check_foreign(self, number: int) -> None:
-        """Tokens that their sender never introduced may be a try at other people's values."""
-        self._metrics.foreign_tokens(number, "request")
-        if number and self._parts.policy.foreign_tokens is ForeignTokens.REFUSE:
-            raise Refused(
-                "foreign_tokens",
-                f"The request holds {number} token(s) that stand for nothing this role sent "
-                "through this gateway, which the policy refuses; remove them.",
-            )
-
-    def _check_headers(self, withheld: set[str]) -> None:
-        if not withheld:
-            return
-        needed = [name for name in sorted(withheld) if name.startswith(API_HEADERS)]
-        if needed:
-            raise Refused(
-                "header_value",
-                f"The request header {needed[0]} holds a value that the policy protects, or that "
-                "is not plain text, and a header cannot be rewritten; remove it from the header.",
-            )
+    def _admit(self, call: Call, route: routing.Route, request: web.Request) -> None:
+        """Learn whose the call is, and refuse what can be refused before its body is read."""
+        settings, headers = self._parts.settings, request.headers
+        check_ready(self._parts.readiness, self._audit.problem)
+        if self._holds_keys:
+            check_host(headers.get("host", ""))
+        check_provider(route.provider, settings.upstream_for(route.provider))
+        session = session_of(headers) if self._by_session else ""
+        call.scope = scope_of(self._parts.policy, call.role, session)
+        call.owner = self._parts.evidence.owner_of(call.role, call.stamp.run, headers)
+        call.credential = credential_of(route.provider, headers, route.key)
+        if settings.require_client_key and settings.key_for(route.provider) is not None:
+            shown = call.credential.value if call.credential is not None else ""
+            check_client_key(shown, self._parts.client_keys, self._parts.stamps.keys_of(call.role))
+        check_expectation(headers.get("expect", ""))
+        check_transfer(headers.get("transfer-encoding", ""))
+        content_type = headers.get("content-type", "")
+        check_content_type(content_type, wire.get(route.wire).request_types)
+        check_origin(headers.get("origin", ""), content_type)
 
     async def _originals(self, call: Call) -> Originals:
         try:
             return await self._parts.vault.load(call.scope.owner)
         except VaultError as wrong:
             raise unavailable(str(wrong), "vault") from wrong
-
-    async def _intend(self, call: Call, scan: ScanResult) -> Receipt:
-        """Record the intent. A client that leaves meanwhile leaves a finished pair of records."""
-        try:
-            recording = self._recording(call, scan)
-            return await asyncio.shield(recording)
-        except (AuditUnavailable, LedgerError) as wrong:
-            if isinstance(wrong, LedgerError):
-                self._metrics.append_failure()
-            raise unavailable(str(wrong), "audit_unavailable") from wrong
-        except EvidenceUnavailable as wrong:
-            refuse = busy if wrong.passing else unavailable
-            raise refuse(str(wrong), "evidence_unavailable") from wrong
-        except asyncio.CancelledError:
-            with contextlib.suppress(AuditUnavailable, EvidenceUnavailable, LedgerError):
-                call.receipt = await recording
-                self._finish(call, Outcome(status="client_abort"))
-            raise
-
-    def _recording(self, call: Call, scan: ScanResult) -> asyncio.Future[Receipt]:
-        """Begin to record the intent; a task of its own only where there is more to wait for."""
-        if self._parts.evidence.is_on or len(scan.body) > OFF_LOOP:
-            return asyncio.ensure_future(self._keep_and_record(call, scan))
-        return self._audit.intent_soon(call, scan)
-
-    async def _keep_and_record(self, call: Call, scan: ScanResult) -> Receipt:
-        """The payload is durable before the record that names it."""
-        found = sum(scan.counts.values())
-        kept = await self._parts.evidence.request(
-            call.id, call.owner, scan.body, scan.content_type, found
-        )
-        return await self._audit.intent(call, scan, kept)
 
     async def _forward(
         self,
@@ -499,18 +291,6 @@ class Pipeline:
         _abort(request)
 
     # -- endings ---------------------------------------------------------------------------------
-
-    def _finish(self, call: Call, outcome: Outcome) -> None:
-        assert call.receipt is not None
-        record = partial(self._audit.outcome, call, call.receipt, outcome, call.dur_us)
-        self._parts.evidence.answer(call.id, call.owner, outcome.collector, outcome.media, record)
-        # Bedrock's answers name no model; that of the path was read before anything left.
-        model = outcome.model or (call.model if call.provider == "bedrock" else "")
-        if outcome.usage is not None and model:
-            self._parts.usage.add(call.role, model, outcome.usage)
-        if outcome.restored:
-            self._metrics.restored(outcome.restored)
-        self._metrics.foreign_tokens(outcome.foreign, "response")
 
     def _upstream_failed(
         self, call: Call, failed: UpstreamFailed, outcome: Outcome
