@@ -56,7 +56,7 @@ def check_policies(log: JudgedLog) -> None:
         digest = _digest(record, "policy")
         if record["type"] == "policy_set":
             known.add(digest)
-        elif digest and digest not in known:
+        elif digest and digest not in known and record["policy"].get("decision"):
             log.add(
                 "policy_unknown",
                 seq,

@@ -19,14 +19,14 @@ import contextlib
 import hashlib
 import json
 import multiprocessing
-import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ try:
 except Exception:  # not installed, or broken: then only published signatures are verified
     FastKey = None  # type: ignore[assignment,misc]
 
-TYPES = frozenset(
+TYPES = set(
     "genesis start stop request outcome deny gate_open gate_decision delegate revoke policy_set "
     "config_set key_rotate seal anchor erase hold export recover clock_step heartbeat gap "
     "journal".split()
@@ -44,134 +44,82 @@ MEMBER = re.compile(
     r"README\.txt|manifest\.json|ledger_verify\.py|logs/[0-9]+/(log\.json|checkpoint|texts/"
     r"[0-9a-f]{64}|records/[0-9]{20}\.(json|tlog-proof)|anchors/[0-9]+\.[a-z]+)"
 )
-NOTE = re.compile("((?:[^\x00-\x1f]*\n)+)\n((?:\u2014 [^\\s+]+ [A-Za-z0-9+/]{8,}=*\n){1,100})")
+CP = re.compile(rb'\{"cp":"([^"\\\x00-\x1f]*(?:\\n[^"\\\x00-\x1f]*)*)"\}')
+B = "[A-Za-z0-9+/]"
+SIGNATURE = f"\u2014 [^\\s+]+ (?=.{{8}})(?:{B}{{4}})+(?:{B}{{2}}[AEIMQUYcgkosw048]=|{B}[AQgw]==)?\n"
+NOTE = re.compile(f"((?:[^\x00-\x1f]*\n)+)\n((?:{SIGNATURE}){{1,100}})")
 VKEY = re.compile(r"\s*([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]{44})\s*")
-CP, SECOND, FOREVER = b'{"cp":"', 10**6, 1 << 63  # all times are in microseconds
+LATE, FOREVER = 600 * 10**6, 1 << 63  # all times are in microseconds
+STEP, LARGE = 1 << 18, 1 << 23  # bytes in a piece of work; and from which on two processors help
 USAGE, TAMPERED, INCOMPLETE, OK = STATUS = ("usage", "tampered", "incomplete", "ok")
-BAD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-FOUND: dict[tuple[str, Any], str] = {}  # (code, what it is about): what it means
+FOUND: list[dict[str, Any]] = []  # code, what it is about ("seq"), and what it means
 AT: list[Any] = []  # code, place and meaning if what is looked at now is odd in any way
 Record = dict[str, Any]
 Key = tuple[str, bytes, bytes]  # name, key id, public key
-Claim = tuple[str, str, str, int, bytes, int]  # code if it is wrong, note, origin, size, root, time
-STEP, LARGE = 1 << 16, 1 << 23  # bytes in a piece of work; and from which on two processors help
-sha256 = hashlib.sha256
+sha256, unbase64 = hashlib.sha256, base64.b64decode
 
 
 def need(good: object, code: str = "", place: Any = None, means: str = TAMPERED) -> None:
     """Note what it means if something is not good, and end the check if that is more than a gap."""
     if not good and means in (INCOMPLETE, OK):
-        FOUND.setdefault((code, place), means)
+        FOUND.append({"code": code, "seq": place, "means": means})
     elif not good:
         AT[:] = (code, place, means) if code else AT
         raise ValueError
 
 
-# -- records: JSON in its one canonical form -------------------------------------------------------
-def whole(text: str) -> int:
-    need(len(text) < 18 and abs(int(text)) < 2**53)
-    return int(text)
+# -- records: strict JSON, without fractions -------------------------------------------------------
+def unique(members: list[tuple[str, Any]]) -> Record:
+    need(len(found := dict(members)) == len(members))
+    return found
 
 
-QUICK = json.JSONDecoder(parse_float=whole, parse_constant=whole).decode
-EXACT = json.JSONDecoder(parse_float=whole, parse_constant=whole, parse_int=whole).decode
-ENCODE = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
-).encode
-# Digits become 0, what stands before a value becomes :, what needs a closer look becomes a space.
-PLAIN = bytes.maketrans(b"123456789,[-\\\t\r", b"000000000:::   ")
-LONG = b":" + b"0" * 16
-MARK = int.from_bytes(os.urandom(5), "big")  # as nobody foresees it, no line reaches over it
+JSON = json.JSONDecoder(object_pairs_hook=unique, parse_float=int, parse_constant=int)
 
 
-def records_of(lines: list[bytes]) -> list[Record]:
-    """The records in some lines, up to the first whose bytes are not how a record is written."""
-    half = len(lines) // 2
+def record_in(line: bytes) -> Record:
+    """The record in a line, or nothing."""
     try:
-        need(half <= 32)  # few enough for the processor's cache
-        block = b"[" + (b",%d," % MARK).join(lines) + b"]"
-        text, plain = block.decode(), block.translate(PLAIN)
-        values = QUICK(text)
-        records: list[Record] = values[::2]
-        objects = records + [v for r in records for v in r.values() if type(v) is dict]
-        times = [record["ts"] for record in records]
-        # To write all again takes long. It is not needed without spaces, escapes, numbers below 0,
-        # or of 16 digits but the times, if names are in order, and none is twice or deeper inside.
-        easy = b" " not in plain and b"::0" not in plain and plain.count(LONG) == len(lines)
-        easy = easy and 10**15 <= min(times) <= max(times) < 2**53
-        easy = easy and block.count(b'":') == sum(map(len, objects))
-        if not easy or not all(list(o) == sorted(o) for o in {tuple(o) for o in objects}):
-            records = (values := EXACT(text))[::2]
-            need(ENCODE(values) == text and min(times) >= 0)
-        told = {(r["v"], *map(type, (r["v"], r["seq"], r["ts"], r["prev"]))) for r in records}
-        need(told == {(1, int, int, int, str)} and {r["type"] for r in records} <= TYPES)
-        need(set(values[1::2]) <= {MARK})
-        return records
-    except BAD:
-        begin = records_of(lines[:half]) if half else []
-    return begin + records_of(lines[half:]) if half and len(begin) == half else begin
+        record, end = JSON.raw_decode(text := line.decode())
+        whole = type(record["v"]) is type(record["seq"]) is type(record["ts"]) is int
+        good = whole and record["v"] == 1 and record["type"] in TYPES and end == len(text)
+        return record if good and type(record["prev"]) is str else {}
+    except Exception:
+        return {}
 
 
 def part(record: Record, name: str) -> Record:
     return record[name] if type(record.get(name)) is dict else {}
 
 
-def study(block: bytes) -> tuple[Any, ...]:
-    """What some lines show by themselves: the long part of the work, for all processors at once.
-
-    Number and link of the first record, hashes and times of all, (records before, note) of each
-    checkpoint, whether all is good, requests without outcome, and the records that say more than
-    that a call began or ended as usual, with the time before and if their request is elsewhere."""
-    (*lines, _), kept = block.split(b"\n"), list[Any]()  # what has no line break is no line yet
-    bodies = [line for line in lines if not line.startswith(CP)]
-    marks = [place for place, line in enumerate(lines) if line.startswith(CP)]
-    notes = [(place - n, note_in(lines[place]) or "?") for n, place in enumerate(marks)]
-    records, leaves = records_of(bodies), [sha256(b"\x00" + line).digest() for line in bodies]
-    first, *links = [(r["seq"], r["prev"]) for r in records] or [(0, "")]
-    for n, (leaf, link) in enumerate(zip(leaves, links), 1):
-        if link != (first[0] + n, leaf.hex()):
-            records = records[:n]  # this one or the one before it was changed
-            break
-    waiting, judged, before, times = set[int](), None, -SECOND, list[int]()
-    for record in records:
-        kind, ts, policy, ref = record["type"], record["ts"], record.get("policy"), None
-        loose = False
-        if kind == "request":
-            waiting.add(record["seq"])
-        elif kind == "outcome" and type(ref := record.get("ref")) is int and ref in waiting:
-            waiting.remove(ref)
-        else:
-            loose = True
-        usual = not loose and "gate" not in record and 0 <= ts - before < SECOND
-        if not usual or (policy is not None and policy != judged):
-            kept.append((record, before, loose))
-            judged = policy if kind in ("request", "outcome") else judged
-        times.append(before := ts)
-    good = len(records)
-    notes = [note for note in notes if note[0] <= good]
-    return first, leaves[:good], times, notes, good == len(bodies), waiting, kept
-
-
-def study_file(task: tuple[Path, int, int]) -> tuple[Any, ...]:
-    """What the lines of a file show that begin between two places in it."""
-    path, start, end = task
+def entries(task: tuple[Path, int, int]) -> list[tuple[Any, Any]]:
+    """The lines of a file that begin between two places in it: of a record its hash and what there
+    is to judge, of a checkpoint its note, of a line without end whether it is a checkpoint."""
+    (path, start, end), found = task, list[tuple[Any, Any]]()
+    tip, policy, record = "", None, Record()
     with path.open("rb") as file:
         file.seek(max(start - 1, 0))
-        if start:
-            file.readline()  # it began before
-        block = file.read(max(end - file.tell(), 0))
-        return study(block + (file.readline() if block and block[-1:] != b"\n" else b""))
+        at = start and start - 1 + len(file.readline())  # of a line that began before
+        while at < end and (line := file.readline()):
+            at, body = at + len(line), line[:-1]
+            if line[-1:] != b"\n":
+                found.append(("torn", note_in(line) or note_in(body)))
+            elif body.startswith(b'{"cp":'):
+                found.append(("checkpoint", note_in(body)))
+            else:
+                link, said = (record.get("seq", -2) + 1, tip), (record := record_in(body))
+                tip = (leaf := sha256(b"\x00" + body).digest()).hex()
+                usual = record.get("type") in ("request", "outcome") and "gate" not in record
+                usual = usual and (record["seq"], record["prev"]) == link
+                if usual and policy == (policy := record.get("policy", policy)):
+                    said = {"type": record["type"], "ts": record["ts"], "ref": record.get("ref")}
+                found.append((leaf, said))
+    return found
 
 
 # -- signed notes ----------------------------------------------------------------------------------
 def base64_of(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-def unbase64(text: str) -> bytes:
-    raw = base64.b64decode(text, validate=True)
-    need(base64_of(raw) == text)
-    return raw
 
 
 def vkeys_in(texts: Any, kind: int = 1) -> list[Key]:
@@ -184,36 +132,29 @@ def vkeys_in(texts: Any, kind: int = 1) -> list[Key]:
 
 def note_in(line: bytes) -> str:
     """The note in a checkpoint line, or nothing."""
-    note = line[7:-2].decode(errors="replace").replace("\\n", "\n")
-    return note if ENCODE({"cp": note}).encode() == line else ""
+    match = CP.fullmatch(line)
+    return match[1].decode(errors="replace").replace("\\n", "\n") if match else ""
 
 
 def split_note(note: str) -> tuple[str, list[tuple[str, bytes]]]:
     """The text of a note, and its signatures as (name, key id and signature)."""
     match = NOTE.fullmatch(note[: 1 << 16])
-    text, rest = match.groups() if match else ("", "no note")
+    text, rest = match.groups() if match else ("", "")
     return text, [(name, unbase64(blob)) for _, name, blob in map(str.split, rest.splitlines())]
 
 
 def signed_text(note: str, keys: list[Key], every: bool = False) -> str:
     """The text of a note that one (or each) of `keys` signed, or nothing; others do not matter."""
-    try:
-        text, signatures = split_note(note)
-    except ValueError:
-        return ""
+    text, signatures = split_note(note)
     signed = [(k, blob) for name, blob in signatures for k in keys if k[:2] == (name, blob[:4])]
-    enough = {k for k, _ in signed} == set(keys) if every else signed
+    enough = signed and (not every or {key for key, _ in signed} == set(keys))
     return text if enough and all(verifies(k[2], text.encode(), b[4:]) for k, b in signed) else ""
-
-
-def checkpoint_text(origin: str, size: int, root: bytes) -> str:
-    return f"{origin}\n{size}\n{base64_of(root)}\n"
 
 
 def checkpoint_in(note: str) -> tuple[str, int, bytes]:
     """Origin, size and root in a checkpoint."""
     origin, size, root, _ = split_note(note)[0].split("\n")
-    need(checkpoint_text(origin, int(size), unbase64(root)) == split_note(note)[0])
+    need(split_note(note)[0] == f"{origin}\n{int(size)}\n{base64_of(unbase64(root))}\n")
     return origin, int(size), unbase64(root)
 
 
@@ -271,15 +212,13 @@ def verifies(public: bytes, message: bytes, signature: bytes) -> bool:
 # -- the Merkle tree (RFC 6962) --------------------------------------------------------------------
 def grow(size: int, peaks: list[bytes], leaves: list[bytes]) -> list[bytes]:
     """Add leaves to a tree that is known by its size and the roots of its perfect subtrees."""
-    peaks, level, grown = list(peaks), list(leaves), []
-    while level or size:
-        if size & 1:
-            level.insert(0, peaks.pop())
-        if len(level) & 1:
-            grown.append(level.pop())
-        level = [sha256(b"\x01" + a + b).digest() for a, b in zip(level[::2], level[1::2])]
-        size >>= 1
-    return peaks + grown[::-1]
+    peaks = list(peaks)
+    for leaf in leaves:
+        node, full, size = leaf, size, size + 1
+        while full & 1:
+            node, full = sha256(b"\x01" + peaks.pop() + node).digest(), full >> 1
+        peaks.append(node)
+    return peaks
 
 
 def root_of(peaks: list[bytes]) -> bytes:
@@ -308,65 +247,73 @@ class Log:
 
     def __init__(self, told: Record, keys: list[Key], here: set[int] | None = None) -> None:
         self.origin, self.keys, self.chain, self.here = str(told.get("origin")), keys, keys, here
-        self.size, self.peaks, self.tip, self.ts, self.root = 0, list[bytes](), "0" * 64, 0, b""
-        self.note, self.signed, self.read, self.log_id, self.previous = "", 0, 0, b"", "0" * 64
-        self.open, self.policies, self.texts = set[int](), set[str](), dict[str, int]()
-        self.gates, self.lost, self.pruned = dict[str, Any](), list[Any](), list[Any]()
+        self.size, self.peaks, self.fresh, self.tip = 0, list[bytes](), list[bytes](), "0" * 64
+        self.ts, self.note, self.signed, self.read, self.previous = 0, "", 0, 0, "0" * 64
+        self.head, self.unjudged = b"", list[tuple[Record, int]]()
+        self.open, self.policies, self.texts = set[int](), {""}, dict[str, int]()
+        self.gates, self.lost, self.pruned = dict[Any, Any](), list[Any](), list[Any]()
         self.segment_key, self.next_key = vkeys_in([told.get("segment_key")]), list[Key]()
-        self.every, self.partial, self.rotations = 0, False, list[Record]()
+        self.every, self.partial, self.rotations = 0, False, list[list[Key]]()
         self.wanted, self.seen = set[int](), dict[int, tuple[bytes, int, int]]()
 
-    def take(self, piece: tuple[Any, ...]) -> None:
-        """Go on over some more lines, of which `study` says what they show by themselves."""
-        (first, leaves, times, notes, good, waiting, kept), start = piece, self.size
-        need(not leaves or first == (start, self.tip), "record_changed", start)  # or the one before
-        for size in [n for n in self.wanted if start <= n < start + len(leaves)]:
-            root = root_of(grow(start, self.peaks, leaves[: size - start]))
-            self.seen[size] = (root, [self.ts, *times][size - start], times[size - start])
-        rotates = [record for record, *_ in kept if record["type"] == "key_rotate"]
-        for count, note in [*notes, (len(leaves), "")]:
-            end, more = start + count, leaves[self.size - start : count]
-            for record in [record for record in rotates if self.size <= record["seq"] < end]:
-                pair = rotation({**part(record, "ext"), "seq": record["seq"]}, self.origin)
-                need(pair and pair[0] == self.keys[-1], "key_rotation_bad", record["seq"])
-                self.keys = [*self.keys, pair[1]]
-            self.size, self.peaks = end, grow(self.size, self.peaks, more)
-            if note:
-                self.note, self.signed, self.root = note, end, root_of(self.peaks)
-                text = checkpoint_text(self.origin, end, self.root) + "\n"
-                signed = FastKey is None or signed_text(note, self.keys, every=True)
-                need(signed, "checkpoint_signature", end - 1)
-                need(note.startswith(text), "record_changed", end - 1)
-        for record, before, loose in kept:
-            self.look(record, self.ts if before < 0 else before, loose)
-        self.open |= waiting
-        self.log_id = self.log_id if start else b"".join(leaves[:1])
-        self.ts, self.tip = [self.ts, *times][-1], leaves[-1].hex() if leaves else self.tip
-        self.read += len(leaves)
-        need(good, "record_changed", self.size)
+    def root(self) -> bytes:
+        self.peaks, self.fresh = grow(self.size - len(self.fresh), self.peaks, self.fresh), []
+        return root_of(self.peaks)
 
-    def look(self, record: Record, before: int, loose: bool) -> None:
-        """Judge a record by those that came before it, the last of them at the time `before`."""
-        kind, seq, ts, bundle = record["type"], record["seq"], record["ts"], self.here is not None
-        policy, ext, ref = part(record, "policy"), part(record, "ext"), record.get("ref")
-        loose, ref = loose and kind == "outcome", ref if type(ref) is int else -1
-        if loose and not self.partial:
-            absent = 0 <= ref < seq and ref not in (self.here or {ref})
-            need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if absent else TAMPERED)
-        self.open -= {ref} if loose else set()
-        if not bundle:
-            need(ts >= before or kind == "clock_step", "clock_decreased", seq)
-            told = kind in ("start", "recover") or not self.every
-            need(told or ts - before <= max(3 * self.every, SECOND), "silence", seq, OK)
-            self.gate(record, kind, seq, part(record, "gate"))
-        if kind in ("policy_set", "config_set"):
-            digest = (ext if kind == "config_set" else policy).get("digest")
-            self.policies |= {str(digest)} if kind == "policy_set" else set()
-            self.texts |= {digest: seq} if type(digest) is str and digest not in self.texts else {}
-        elif policy.get("digest") and (bundle or policy.get("decision")):
-            known = self.partial or str(policy["digest"]) in self.policies
-            need(known, "policy_unknown", seq, INCOMPLETE if bundle else TAMPERED)
-        if kind == "heartbeat":
+    def record(self, leaf: bytes, record: Record) -> None:
+        """Go on by one record."""
+        link = record.setdefault("seq", self.size), record.get("prev", self.tip)
+        good = "type" in record and link == (self.size, self.tip)
+        need(good, "record_changed", self.size)  # or the one before
+        if self.size in self.wanted:
+            self.seen[self.size] = (self.root(), self.ts, record["ts"])
+        if record["type"] == "key_rotate":  # from here on both sign
+            pair = rotation({**part(record, "ext"), "seq": self.size}, self.origin)
+            need(pair and pair[0] == self.keys[-1], "key_rotation_bad", self.size)
+            self.keys = [*self.keys, pair[1]]
+        self.fresh.append(leaf)
+        self.unjudged.append((record, record["ts"] - self.ts))
+        self.size, self.tip, self.ts = self.size + 1, leaf.hex(), record["ts"]
+
+    def checkpoint(self, note: str) -> None:
+        """Compare a checkpoint with the records before it."""
+        self.note, self.signed, self.head = note, self.size, self.root()
+        good = FastKey is None or signed_text(note, self.keys, every=True)
+        need(good, "checkpoint_signature", self.size - 1)
+        text = f"{self.origin}\n{self.size}\n{base64_of(self.head)}\n\n"
+        need(note.startswith(text), "record_changed", self.size - 1)
+        self.judge()
+
+    def judge(self) -> None:
+        for record, pause in self.unjudged:
+            self.look(record, pause)
+        self.unjudged = []
+
+    def look(self, record: Record, pause: int) -> None:
+        """Judge a record, `pause` after the one before it, by those that came before."""
+        self.read, kind, seq = self.read + 1, record["type"], record["seq"]
+        ext, policy = part(record, "ext"), part(record, "policy")
+        if self.here is None:
+            need(pause >= 0 or kind == "clock_step", "clock_decreased", seq)
+            if self.every and pause > 3 * self.every:
+                need(kind in ("start", "recover"), "silence", seq, OK)
+            if "gate" in record:
+                self.gate(record, kind, part(record, "gate"))
+        digest = (ext if kind == "config_set" else policy).get("digest")
+        if kind in ("policy_set", "config_set") and type(digest) is str:
+            self.texts.setdefault(digest, seq)
+            self.policies |= {digest} if kind == "policy_set" else set()
+        elif policy.get("decision") and not self.partial:
+            lacks = TAMPERED if self.here is None else INCOMPLETE
+            need(str(digest or "") in self.policies, "policy_unknown", seq, lacks)
+        if kind == "request":
+            self.open.add(seq)
+        elif kind == "outcome":
+            ref = record["ref"] if type(record.get("ref")) is int else -1
+            gone = 0 <= ref < seq and ref not in (self.here or {ref})
+            need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if gone else TAMPERED)
+            self.open.discard(ref)
+        elif kind == "heartbeat":
             self.every = ext["every_us"] if type(ext.get("every_us")) is int else 0
         elif kind == "recover" and type(ext.get("lost_from")) is type(ext.get("committed")) is int:
             need(False, "loss_accepted", seq, OK)
@@ -374,85 +321,87 @@ class Log:
             self.segment_key = vkeys_in([ext.get("segment_key")]) or self.segment_key
         elif kind == "erase" and part(record, "action").get("kind") == "prune":
             carried = ext["rotations"] if type(ext.get("rotations")) is list else []
-            self.rotations += [each for each in carried if type(each) is dict]
+            self.rotations += [
+                rotation(told, self.origin) for told in carried if type(told) is dict
+            ]
             self.pruned.append((ext.get("size"), ext.get("seal_sha256")))
         elif kind == "key_rotate":
-            self.rotations.append({**ext, "seq": seq})
+            self.rotations.append(rotation({**ext, "seq": seq}, self.origin))
         elif kind == "seal":
             self.next_key = vkeys_in([ext.get("next_key")])
 
-    def gate(self, record: Record, kind: str, seq: int, gate: Record) -> None:
+    def gate(self, record: Record, kind: str, gate: Record) -> None:
         """A gate is opened, decided once, approved for what was shown, and acted behind then."""
-        name, state = str([str(record.get("run")), str(gate.get("id"))]), gate.get("state")
+        name, state = (str(record.get("run")), str(gate.get("id"))), gate.get("state")
         shown, approves = part(record, "action").get("args_c"), state == "approved"
-        opened, decided = self.gates.get(name, (None, None))
-        if gate and kind == "gate_open":
-            self.gates[name] = (shown, "")
-        elif gate and not (self.partial and decided is None):  # else it may be opened before
-            acts = approves or (kind == "request" and decided is not None)
-            other = approves and shown and shown != opened
-            good = decided == "" and not other if kind == "gate_decision" else decided == "approved"
-            need(good or not (acts or kind == "gate_decision"), "gate_not_approved", seq)
-            self.gates |= {name: (opened, state or "decided")} if kind == "gate_decision" else {}
+        opened, decided = self.gates.get(name, (None, None))  # None: it was never opened
+        if kind == "gate_open":
+            self.gates[name], good = (shown, ""), True
+        elif decided is None:
+            good = self.partial or not (approves or kind == "gate_decision")
+        elif kind == "gate_decision":
+            good = not decided and (not approves or not shown or shown == opened)
+            self.gates[name] = (opened, decided or str(state or "decided"))
+        else:
+            good = decided == "approved" or not (approves or kind == "request")
+        need(good, "gate_not_approved", record["seq"])
 
     def segment(self, path: Path, last: bool, spread: Any) -> None:
         """Follow a file of records and its seal. `spread` is `map`, or one for all processors."""
         seal, size, digest = path.with_suffix(".seal"), path.stat().st_size, sha256()
-        sealed = seal.exists()
-        tasks = [(path, start, min(start + STEP, size)) for start in range(0, size, STEP)]
-        pieces, rest = spread(study_file, tasks), b""
-        with path.open("rb") as file:
-            file.seek(0 if sealed else max(size - (1 << 17), 0))  # else nobody asks for the hash
-            while chunk := file.read(1 << 16):
+        work = [(path, start, min(start + STEP, size)) for start in range(0, size, STEP)]
+        pieces = spread(entries, work)
+        with path.open("rb") as file:  # while the others are at work
+            while seal.exists() and (chunk := file.read(STEP)):
                 digest.update(chunk)
-                rest = (rest[-(1 << 17) :] + chunk).rpartition(b"\n")[2]
-        for piece in pieces:
-            self.take(piece)
-        torn = TAMPERED if note_in(rest) or note_in(rest[:-1]) else INCOMPLETE
-        need(not rest, "torn_tail", self.size, torn)
+        for what, said in chain.from_iterable(pieces):
+            if what == "checkpoint":
+                self.checkpoint(said)
+            elif what == "torn":
+                need(False, "torn_tail", self.size, TAMPERED if said else INCOMPLETE)
+            else:
+                self.record(what, said)
+        self.judge()
         need(self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
         good = not self.note or signed_text(self.note, self.keys, every=True)
         need(good, "checkpoint_signature", self.size - 1)  # the last one, which is published
-        if sealed:
+        if seal.exists():
             AT[:] = "seal_changed", int(path.stem), TAMPERED
             self.seal(seal, digest.hexdigest())
         elif not last:
             self.previous = ""
             need(False, "seal_missing", int(path.stem), INCOMPLETE)
-        if sealed or not last:
-            self.keys, self.segment_key = self.keys[-1:], self.next_key
+        self.keys, self.segment_key = self.keys[-1:], self.next_key
 
     def seal(self, path: Path, file_hash: str) -> None:
         """Compare a seal with its segment, which has this hash; without one, begin behind it."""
         note = text_of(path)
-        told = dict(line.partition(" ")[::2] for line in signed_text(note, self.keys).splitlines())
+        text = signed_text(note, self.keys + self.segment_key * bool(file_hash), every=True)
+        told = dict(line.partition(" ")[::2] for line in text.splitlines())
         if not file_hash:
             self.size, self.tip, self.ts = int(told["size"]), told["tip"], int(told["ts"])
             self.peaks = [unbase64(peak) for peak in told["frontier"].split(",") if peak]
             self.open = {int(n) for n in told["open"].split(",") if n}
-            self.signed, self.partial, self.segment_key = self.size, True, []
-        peaks, waiting = map(base64_of, self.peaks), map(str, sorted(self.open))
+            self.signed, self.partial = self.size, True
+        root, peaks, waiting = self.root(), map(base64_of, self.peaks), map(str, sorted(self.open))
         previous = self.previous if file_hash and self.previous else told["previous"]
-        here = {
-            **{self.origin + "/segment": "", "first": int(path.stem), "last": self.size - 1},
-            **{"size": self.size, "root": base64_of(root_of(self.peaks)), "ts": self.ts},
-            **{"sha256": file_hash or told["sha256"], "previous": previous, "tip": self.tip},
-            **{"frontier": ",".join(peaks), "open": ",".join(waiting)},
-        }
-        need(told == {name: str(value) for name, value in here.items()})
-        need(not self.segment_key or signed_text(note, self.segment_key))
+        here = (
+            f"{self.origin}/segment\nfirst {int(path.stem)}\nlast {self.size - 1}\n"
+            f"size {self.size}\nroot {base64_of(root)}\nsha256 {file_hash or told['sha256']}\n"
+            f"previous {previous}\ntip {self.tip}\nts {self.ts}\nfrontier {','.join(peaks)}\n"
+        )
+        need(text == here + f"open {','.join(waiting)}\n")
         self.previous = sha256(note.encode()).hexdigest()
 
     def reached(self, keys: list[Key]) -> list[Key]:
         """The keys that changes of keys in the records lead to, forward or back."""
-        pairs = [rotation(told, self.origin) for told in self.rotations]
-        for pair in pairs * len(pairs):
+        for pair in self.rotations * len(self.rotations):
             keys = keys + [key for key in pair if key not in keys and set(pair) & set(keys)]
         return keys
 
-    def conclude(self, claims: list[Claim], texts: Any) -> None:
+    def conclude(self, claims: list[Any], texts: dict[str, bytes]) -> None:
         """Judge what only the whole shows; `texts` gives the bytes of each kept text."""
-        for code, note, origin, size, root, when in claims:
+        for (code, note, when), (origin, size, root) in claims:
             here, before, after = self.seen.get(size, (None, 0, FOREVER))
             need(origin == self.origin and signed_text(note, self.chain), code)
             lost = here != root and any(kept < size <= end for kept, end in self.lost)
@@ -460,8 +409,7 @@ class Log:
             need(lost or size <= self.size, "rolled_back", size)
             need(lost or here in (None, root), code, size)
             need(here or lost, "not_comparable", size, OK)
-            late = 600 * SECOND  # no two clocks are further apart
-            timely = not when or before - late <= when <= after + late
+            timely = not when or before - LATE <= when <= after + LATE
             need(timely, "time_contradicted", size, INCOMPLETE)
         for seq in sorted(self.open)[:500]:
             need(False, "request_unanswered", seq, OK if self.partial else INCOMPLETE)
@@ -476,72 +424,70 @@ def text_of(path: Any) -> str:
     return Path(path).read_bytes().decode()
 
 
-def claims_of(folder: Path, args: Any) -> Iterator[Claim]:
+def claims_of(folder: Path, args: Any) -> Iterator[tuple[str, str, int]]:
+    """What is held: the code if it is wrong, a note, and when it was seen (0: nobody knows)."""
     for given in args.prior:
-        yield ("prior_mismatch", note := text_of(given), *checkpoint_in(note), 0)
+        yield "prior_mismatch", text_of(given), 0
     for given in args.receipt:
-        text = given if given.count(";") == 4 else text_of(given)
-        for line in [line.strip() for line in text.split("\n") if line.strip()]:
+        for line in (given if given.count(";") == 4 else text_of(given)).split():
             origin, seq, size, root, blob = line.split(";")
-            text = checkpoint_text(origin, int(size), bytes.fromhex(root))
-            signed = checkpoint_in(note := f"{text}\n\u2014 {origin} {blob}\n")
-            yield ("receipt_mismatch", note if 0 <= int(seq) < int(size) else "", *signed, 0)
+            text = f"{origin}\n{int(size)}\n{base64_of(bytes.fromhex(root))}\n"
+            need(0 <= int(seq) < int(size), "receipt_mismatch")
+            yield "receipt_mismatch", f"{text}\n\u2014 {origin} {blob}\n", 0
     for given, witness in zip(args.cosignature, args.witness):
         [key], (text, signatures) = vkeys_in([witness], 4), split_note(note := text_of(given))
         blob = next(blob for name, blob in signatures if key[:2] == (name, blob[:4]))
         when = int.from_bytes(blob[4:12], "big")
         good = verifies(key[2], f"cosignature/v1\ntime {when}\n{text}".encode(), blob[12:])
         need(good, "cosignature_bad", given)
-        yield ("fork", note, *checkpoint_in(note), when * SECOND)
+        yield "fork", note, when * 10**6
     for given in args.tsr:  # RFC 3161, over the bytes of the checkpoint file of the same name
         near = Path(given).with_suffix(".checkpoint")
         near = near if near.exists() else folder / "anchors" / near.name
         check = ["-verify", "-data", str(near), "-in", given, "-CAfile", args.tsa_ca]
         both = [["openssl", "ts", *each] for each in (check, ["-reply", "-in", given, "-text"])]
-        try:
-            done = [subprocess.run(each, capture_output=True, check=False) for each in both]
-        except OSError:
+        if not shutil.which("openssl"):
             need(False, "stamp_unchecked", given, INCOMPLETE)
             continue
-        time = re.search(r"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", str(done[1].stdout))
-        need(time and not done[0].returncode, "stamp_bad", given)
-        shown = " ".join([*(time.groups() if time else ()), "+0000"])
-        when = int(datetime.strptime(shown, "%b %d %H:%M:%S %Y %z").timestamp()) * SECOND
-        yield ("prior_mismatch", note := text_of(near), *checkpoint_in(note), when)
+        done = [subprocess.run(each, capture_output=True, check=False) for each in both]
+        told = re.findall(r"Time stamp: (\w+ +\d+ [\d:]+)(?:\.\d+)? (\d+) GMT", str(done[1].stdout))
+        need(told and not done[0].returncode, "stamp_bad", given)
+        time = datetime.strptime(" ".join(*told) + " +0000", "%b %d %H:%M:%S %Y %z")
+        yield "prior_mismatch", text_of(near), int(time.timestamp()) * 10**6
     for path in [*folder.glob("HEAD"), *sorted(folder.glob("anchors/*.checkpoint"))]:
         AT[:] = f"{'head' if path.name == 'HEAD' else 'prior'}_mismatch", path.name, TAMPERED
-        yield (AT[0], note := text_of(path), *checkpoint_in(note), 0)
+        yield AT[0], text_of(path), 0
 
 
 # -- a directory, or a bundle: some records of some logs, each with its proof ----------------------
 def identity_in(raw: bytes) -> Record:
     told: Record = json.loads(raw)
-    need({key[0] for key in vkeys_in(told["vkeys"])} == {told["origin"]})
-    need(len(vkeys_in(told["vkeys"])) == len(told["vkeys"]))
+    names = [key[0] for key in vkeys_in(told["vkeys"])]
+    need(names and names == [told["origin"]] * len(told["vkeys"]))
     return told
 
 
 def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]:
-    claims = list(claims_of(folder, args))
+    claims = [(claim, checkpoint_in(claim[1])) for claim in claims_of(folder, args)]
+    about = folder / "log.json"
     need((folder / "HEAD").exists(), "head_missing", None, INCOMPLETE)
+    need(about.exists(), "log_json_missing", None, INCOMPLETE)
     need(FastKey is not None, "signatures_not_checked", None, OK)
     files = sorted(folder.glob(f"segments/{'[0-9]' * 20}.jsonl"))
     AT[:] = "empty", None, INCOMPLETE
     with files[0].open("rb") as file:
         lines = file.read(1 << 20).split(b"\n")
-    record, AT[:] = [*records_of(lines[:1]), {}][0], ("log_json_changed", None, TAMPERED)
-    identity = genesis = part(record, "ext") if record.get("type") == "genesis" else {}
-    need((folder / "log.json").exists(), "log_json_missing", None, INCOMPLETE)
-    if (folder / "log.json").exists():
-        identity = identity_in((folder / "log.json").read_bytes())
-        need(not genesis or {**identity, "vkeys": identity["vkeys"][:1]} == genesis)
+    record, AT[:] = record_in(lines[0]), ("log_json_changed", None, TAMPERED)
+    genesis = part(record, "ext") if record.get("type") == "genesis" else {}
+    identity = identity_in(about.read_bytes()) if about.exists() else genesis
+    need(not genesis or {**identity, "vkeys": identity["vkeys"][:1]} == genesis)
     need(identity.get("schema", 2) == 2, "unknown_schema", None, USAGE)
     keys, AT[:] = vkeys_in(identity.get("vkeys")) + given, ("key_missing", None, INCOMPLETE)
-    notes = [note_in(line) for line in lines if line.startswith(CP)][:9]
-    signers = [key for note in notes for key in keys if signed_text(note, [key])]
+    note = next(filter(None, map(note_in, lines)), "")
+    signers = [key for key in keys if signed_text(note, [key])]
     log = Log({**genesis, "origin": keys[0][0]}, (signers + keys)[:1])
     yield log
-    log.wanted = {claim[3] for claim in claims}
+    log.wanted = {size for _, (_, size, _) in claims}
     AT[:] = "segment_missing", 0, INCOMPLETE
     if int(files[0].stem):  # what was before may have been pruned
         seals = folder.glob("segments/*.seal")
@@ -552,17 +498,17 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
             AT[:] = "segment_missing", log.size, INCOMPLETE
             need(int(path.stem) == log.size)
             AT[:] = "record_changed", log.size, TAMPERED
-            log.segment(path, path == files[-1], partial(pool.imap, chunksize=16) if pool else map)
+            log.segment(path, path == files[-1], pool.imap if pool else map)
     log.chain = log.reached(log.chain + log.keys)
-    log.seen[log.size] = (root_of(log.peaks), log.ts, FOREVER)
+    log.seen[log.size] = (log.root(), log.ts, FOREVER)
     texts = [path for path in folder.glob("texts/*") if path.name in log.texts]
     log.conclude(claims, {path.name: path.read_bytes() for path in texts})
-    if begun[0]:
-        need(begun not in log.pruned, "pruned", begun[0], OK)
-        need(begun in log.pruned, "segment_missing", 0, INCOMPLETE)
+    pruned = ("pruned", begun[0], OK) if begun in log.pruned else ("segment_missing", 0, INCOMPLETE)
+    need(not begun[0], *pruned)
     need(set(given) <= set(log.chain), "key_unknown")
-    need(log.log_id or not args.log_id, "log_id_unknown", None, INCOMPLETE)
-    need(args.log_id in (b"", log.log_id) or not log.log_id, "log_id_mismatch")
+    if args.log_id:
+        need(genesis, "log_id_unknown", None, INCOMPLETE)
+        need(not genesis or sha256(b"\x00" + lines[0]).digest() == args.log_id, "log_id_mismatch")
 
 
 def verify_bundle(path: Path, given: list[Key]) -> Iterator[Log]:
@@ -577,7 +523,8 @@ def verify_bundle(path: Path, given: list[Key]) -> Iterator[Log]:
     manifest = json.loads(raw)
     names = {*manifest} - ({"texts"} if manifest.get("texts") == "left_out" else set())
     need(names == {"bundle", "files", "logs", "selection"} and manifest["bundle"] == 1)
-    need((ENCODE(manifest) + "\n").encode() == raw and {*files} <= {*manifest["files"]})
+    said = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    need(said.encode() + b"\n" == raw and {*files} <= {*manifest["files"]})
     for name, digest in manifest["files"].items():
         need(name in files, "file_missing", name, INCOMPLETE)
         need(name not in files or sha256(files[name]).hexdigest() == digest, "file_changed", name)
@@ -591,32 +538,28 @@ def verify_bundle(path: Path, given: list[Key]) -> Iterator[Log]:
 def verify_part(files: dict[str, bytes], given: list[Key]) -> Log:
     """One log of a bundle: its checkpoint, its records with their proofs, and its texts."""
     AT[:] = "checkpoint_changed", None, TAMPERED
-    identity, note = identity_in(files["log.json"]), files["checkpoint"].decode()
-    here = {int(name[8:28]) for name in files if name[:8] == "records/"}
+    identity, note, here = identity_in(files["log.json"]), files["checkpoint"].decode(), set[int]()
     log = Log(identity, [], here)
-    origin, log.size, log.root = checkpoint_in(note)
+    origin, size, log.head = checkpoint_in(note)
     need(origin == log.origin)
-    for seq in sorted(here):
+    for seq in sorted({int(name[8:28]) for name in files if name[:8] == "records/"}):
         AT[:] = "record_changed", seq, TAMPERED
         line, shown = (files.get(f"records/{seq:020d}.{end}") for end in ("json", "tlog-proof"))
         need(line and shown, "proof_missing", seq, INCOMPLETE)
         if line and shown:
-            (number, _), [leaf], *_, good, waiting, [(record, _, loose)] = study(line + b"\n")
-            text, _, end = shown.decode().partition("\n\n")
+            record, (text, _, end) = record_in(line), shown.decode().partition("\n\n")
             title, index, *proof = text.split("\n")
-            need((number, title, index) == (seq, "c2sp.org/tlog-proof@v1", f"index {seq}"))
-            need(root_from(leaf, seq, log.size, [unbase64(each) for each in proof]) == log.root)
-            need(good and end == note)
-            log.look(record, 0, loose)
-            log.open, log.read = log.open | waiting, log.read + 1
-        else:
-            here.remove(seq)
-    own = vkeys_in(identity["vkeys"])
-    keys = log.reached([key for key in given if key[0] == origin] or own[: not given])
-    need(keys or given, "key_missing", None, INCOMPLETE)
-    need(keys and signed_text(note, keys), "key_unknown")
+            need((title, index, end) == ("c2sp.org/tlog-proof@v1", f"index {seq}", note))
+            leaf, nodes = sha256(b"\x00" + line).digest(), [*map(unbase64, proof)]
+            need(record["seq"] == seq and root_from(leaf, seq, size, nodes) == log.head)
+            log.look(record, 0)
+            here.add(seq)
+    known = [key for key in given or vkeys_in(identity["vkeys"])[:1] if key[0] == origin]
+    keys = log.reached(known)
+    need(keys, "key_missing", None, INCOMPLETE)
+    need(not keys or signed_text(note, keys), "key_unknown")
     names = [name for name in files if name[:8] == "anchors/"]
-    need(all(name[8:].split(".")[0] == str(log.size) for name in names), "anchor_changed")
+    need(all(name[8:].split(".")[0] == str(size) for name in names), "anchor_changed")
     log.conclude([], {name[6:]: data for name, data in files.items() if name[:6] == "texts/"})
     return log
 
@@ -636,32 +579,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tsa-ca", default="", help="certificates of the authority of --tsr")
     parser.add_argument("--json", action="store_true", help="answer in JSON")
     args = parser.parse_args(arguments)
-    path, given = args.path, vkeys_in(args.vkey)
+    path, given, bundle = args.path, vkeys_in(args.vkey), args.path.is_file()
     held = [*args.prior, *args.receipt, *args.cosignature, *args.tsr, args.log_id]
     if len(args.cosignature) != len(args.witness) or (args.tsr and not args.tsa_ca):
         parser.error("each --cosignature needs its --witness, and --tsr needs --tsa-ca")
-    if any(held) and path.is_file():
+    if bundle and any(held):
         parser.error("a bundle is compared with nothing but --vkey")
-    FOUND.clear()
-    AT[:] = "wrongly_called", str(path), USAGE
+    AT[:], FOUND[:] = ("wrongly_called", str(path), USAGE), []
     try:
         need(len(given) + len(vkeys_in(args.witness, 4)) == len(args.vkey + args.witness))
-        names = ("log.json", "segments", "HEAD", "LOCK")
-        bundle = path.is_file()
-        need(bundle or any((path / name).exists() for name in names))
+        named = [path / name for name in ("log.json", "segments", "HEAD", "LOCK")]
+        need(bundle or any(each.exists() for each in named))
         logs.extend(verify_bundle(path, given) if bundle else verify_directory(path, args, given))
     except Exception as error:  # whatever is odd about it: it is not what was written
         if isinstance(error, OSError) and path.is_dir():
             AT[:] = "wrongly_called", str(error), USAGE
-        FOUND[AT[0], AT[1]] = AT[2]
-    status = next(each for each in STATUS if each in [*FOUND.values(), OK])
-    found = [{"code": code, "seq": place, "means": means} for (code, place), means in FOUND.items()]
+        FOUND.append(dict(zip(("code", "seq", "means"), AT)))
+    status = next(each for each in STATUS if each in [OK, *(found["means"] for found in FOUND)])
     said: Record = {"status": status, "records": sum(log.read for log in logs)}
-    said["origin"], said["root"] = (logs[0].origin, logs[0].root.hex()) if logs else ("", "")
-    said["findings"] = [each for each in found if each["means"] != OK]
-    said["notes"] = [each for each in found if each["means"] == OK]
+    said["origin"], said["root"] = (logs[0].origin, logs[0].head.hex()) if logs else ("", "")
+    said["findings"] = [found for found in FOUND if found["means"] != OK]
+    said["notes"] = [found for found in FOUND if found["means"] == OK]
     lines = [f"{status}: {said['records']} records read, root {said['root'] or 'unknown'}"]
-    lines += [f"{each['means']}: {each['code']} at {each['seq']}" for each in found]
+    lines += [f"{found['means']}: {found['code']} at {found['seq']}" for found in FOUND]
     print(json.dumps(said) if args.json else "\n".join(lines))
     return {USAGE: 3, TAMPERED: 1, INCOMPLETE: 2, OK: 0}[status]
 

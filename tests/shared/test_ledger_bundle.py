@@ -569,6 +569,26 @@ def test_the_verifier_in_one_file_says_the_same(
             assert code == verdict.exit_code, (number, keys, said, verdict.findings)
 
 
+def test_both_say_that_the_key_of_one_log_tells_nothing_about_another(tmp_path: Path) -> None:
+    other = Signer("audit.example.org/other", bytes(32))
+    logs = [make_log(tmp_path / "a"), make_log(tmp_path / "b", other)]
+    path = tmp_path / "two.zip"
+    write_bundle(path, make_bundle([log.directory for log in logs], Selection(tasks=("T3",))))
+    for keys, code in (((VKEY,), 2), ((other.key.vkey(),), 2), ((VKEY, other.key.vkey()), 0)):
+        assert verify_bundle(path, vkeys=keys).exit_code == code
+        options = [word for key in keys for word in ("--vkey", key)]
+        assert ledger_verify.main([str(path), *options]) == code
+
+
+def test_a_policy_that_is_only_mentioned_need_not_be_known(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.add([{"type": "journal", "task": "T", "policy": {"digest": "ab" * 32}}])
+    path = tmp_path / "mentioned.zip"
+    write_bundle(path, make_bundle([log.directory], Selection(tasks=("T",))))
+    assert verify_bundle(path, vkeys=[VKEY]).exit_code == 0
+    assert ledger_verify.main([str(path), "--vkey", VKEY]) == 0
+
+
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"not a zip", b"PK\x05\x06" + bytes(18)])
 def test_what_is_no_bundle_is_called_that(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "bundle.zip"
