@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from gateway.redaction.detectors.arguments import is_option, is_plain_argument, is_variable
@@ -77,6 +76,8 @@ _Seen = dict[_Window, tuple[int, Span] | None]
 _MOST_SEEN: Final = 4096
 #: A value that ends so far behind its name was judged by nothing outside of the stretch.
 _SURELY_WITHIN: Final = JUDGED - 64
+#: What is read between a name and its value, in nearly every text.
+_GLUE_REACH: Final = 64
 
 
 class Assignments:
@@ -121,7 +122,8 @@ class Assignments:
             if known is None:
                 return None
             at, span = known
-            return replace(span, start=span.start - at + start, end=span.end - at + start)
+            start, end = span.start - at + start, span.end - at + start
+            return Span(start, end, span.kind, span.score, span.rule)
         span_here = self._value_after(text, name, end, start, seen)
         if span_here is not None and span_here.end - end <= _SURELY_WITHIN:
             seen[window] = start, span_here
@@ -185,13 +187,13 @@ class Assignments:
     ) -> Span | None:
         """`where`: where the name starts, where the value does, and where the name ends."""
         start, at, end = where
-        window = _window(text, start, at)
+        window = _window(text, start, at, 0)
         if window in seen:
             return None
         span = self._unquoted(text, name, start, at, op) or self._behind_a_call(text, name, end)
         if span is None:
             seen[window] = None
-            if text.find("\n", at, end + _SURELY_WITHIN) >= 0:  # no value goes on behind it
+            if at - end <= _GLUE_REACH:  # the same stretch is within that of the name's end
                 seen[_window(text, start, end)] = None
         return span
 
@@ -373,6 +375,7 @@ def _note_nothing(text: str, start: int, end: int, seen: _Seen) -> None:
         seen[_window(text, start, end)] = None
 
 
-def _window(text: str, start: int, at: int) -> _Window:
+def _window(text: str, start: int, at: int, more: int = _GLUE_REACH) -> _Window:
+    """`more`: what is read between, where `at` is the end of the name and not its value."""
     floor = max(0, start - FIELD_REACH)
-    return start - floor, at - start, text[floor : at + JUDGED + 1]
+    return start - floor, at - start, text[floor : at + JUDGED + 1 + more]

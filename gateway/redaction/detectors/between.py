@@ -77,7 +77,8 @@ _ATOM_PAIR: Final = re.compile(
 )
 #: `expect(name).toBe("value")`
 _EXPECTED: Final = re.compile(
-    r"\)\.(?:toBe|toEqual|toStrictEqual|isEqualTo|to\.equal|to\.eq|equals)\((?P<quote>[\"'`])"
+    r"(?:(?:\(\))?\)\.(?:toBe|toEqual|toStrictEqual|isEqualTo|to\.eql?|to\.equal|equals|contains|"
+    r"to eql?)[( ]|[\"'`]\]?\)[ ]={2,3}[ ])(?P<quote>[\"'`])"
 )
 #: A field of a form that was sent in parts.
 FORM_FIELD: Final = re.compile(
@@ -136,7 +137,7 @@ def is_branch(text: str, start: int, glue: re.Match[str]) -> bool:
 
 def is_entry(text: str, start: int, glue: str) -> bool:
     """Whether two strings are the name and the value of an entry, and no items of a list."""
-    if " to " in glue:
+    if " to " in glue or text.startswith("-", start):  # the next of a program's arguments
         return True
     before = text[max(0, start - 14) : start - 1].rstrip()
     return before[-1:] in ("(", "[", "{") or before.lower().endswith(('"string",', "'string',"))

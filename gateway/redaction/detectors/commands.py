@@ -24,9 +24,30 @@ _USER_MAIL_AND: Final = (
     r"[\"'][^\"'\n]{1,64}[\"'], ?(?:[\"'][^\"'\n]{0,64}[\"'], ?)?"
     r"[\"'](?P<value>[^\"'\n@]{1,128})[\"']"
 )
+_ASSERTS: Final = r"(?:assert[\w.]{0,24}!?|require\.equal)\((?:t, )?\s{0,8}"
 _EXPECTED: Final = re.compile(
-    rf"assert[\w.]{{0,24}}\(\s{{0,8}}{_TEXT},[ ]?"
-    r"[\w.>$()-]{0,50}?(?:password|passwd|passphrase|pwd)(?:\(\))?[,)]",
+    rf"{_ASSERTS}{_TEXT},[ ]?[\w.>$()-]{{0,50}}?(?:password|passwd|passphrase|pwd)(?:\(\))?[,)]",
+    re.IGNORECASE,
+)
+#: The same the other way round.
+_FOUND: Final = re.compile(
+    rf"{_ASSERTS}[\w.>$()\[\"'-]{{0,50}}?(?:password|passwd|passphrase|pwd|secret|token|api_?key)"
+    rf"(?:[\"']\])?(?:\(\))?,[ ]?{_TEXT}[ ]?[,)]",
+    re.IGNORECASE,
+)
+#: A user's name, perhaps an address, and what looks chosen.
+_USER_CHOSEN: Final = (
+    r"[\"'][^\"'\n]{1,64}[\"'], ?(?:[\"'][^\"'\n@]{0,40}@[^\"'\n]{0,40}[\"'], ?)?"
+    r"[\"'](?P<bare>(?![\w.+-]{1,40}@[\w-]{1,40}\.)[^\"'\n]{6,128})(?P<value>(?!))?[\"'][ ]?[,)\]]"
+)
+_MAKES_USER: Final = re.compile(
+    r"(?:user|account|login|register|sign_?(?:in|up)|log_?in|authenticat(?:e|or)|member)(?:_?\w{1,12})?"
+    rf"\(\s{{0,8}}{_USER_CHOSEN}",
+    re.IGNORECASE,
+)
+_OF_PASSWORD: Final = re.compile(
+    rf"pass(?:word|phrase)(?:_?(?:hash|digest|valid|strength|encrypt(?:ed)?))?"
+    rf"\((?:[\w.]{{1,30}}, ?)?\s{{0,8}}(?:b|\[\]byte\()?{_TEXT}\)?[ ]?[,)]",
     re.IGNORECASE,
 )
 _ORACLE: Final = r"(?:-\w{1,8} ){0,3}[\w$#]{1,30}/(?P<value>[^\s\"'@/]{4,64})(?=@|\s|\Z)"
@@ -38,7 +59,8 @@ _PROGRAMS: Final = {
         r"(?P<value>[^\s\"']{1,128})"
     ),
     "mysql": re.compile(
-        rf"mysql(?:dump|admin)?{_ARGS} -p[\"']?(?P<value>[^\s\"'-][^\s\"']{{3,128}})"
+        rf"mysql(?:dump|admin)?(?:{_ARGS} -p[\"']?|[\"'],[^\n\]]{{0,120}}?[\"']-p)"
+        r"(?P<value>[^\s\"'-][^\s\"']{3,128})"
     ),
     "mysqladmin": re.compile(rf"mysqladmin{_ARGS} password {_PW}"),
     "cqlsh": re.compile(rf"cqlsh{_ARGS} -p ?{_PW}"),
@@ -199,7 +221,6 @@ _PROGRAMS: Final = {
         r"sp_addlogin N?'[^'\n]{1,64}', ?N?'(?P<value>[^'\n]{4,128})'", re.IGNORECASE
     ),
     "stats auth ": re.compile(r"stats auth [\w.@-]{1,64}:(?P<value>\S{4,128})"),
-    "password_hash(": re.compile(rf"password_hash\(\s{{0,8}}{_TEXT}"),
     "password_verify(": re.compile(rf"password_verify\(\s{{0,8}}{_TEXT}"),
     "make_password(": re.compile(rf"make_password\(\s{{0,8}}{_TEXT}"),
     "passwordauthentication(": re.compile(
@@ -211,6 +232,63 @@ _PROGRAMS: Final = {
         rf"WithEmailAndPassword\((?:\w{{1,30}}, ?)?{_USER_AND}", re.IGNORECASE
     ),
     **dict.fromkeys(("assertequal", "assert_equal", "assertthat", "assert.equal"), _EXPECTED),
+    **dict.fromkeys(
+        (
+            "assertequal(",
+            "assert_equal(",
+            "assertequals(",
+            "assert.equal(",
+            "require.equal(",
+            "assert_eq!(",
+            "asserteq(",
+            "assertis(",
+            "assert_equals(",
+            "assert.areequal(",
+            "assert.strictequal(",
+            "assertsame(",
+            "assertnotequal(",
+            "assertin(",
+            "assertnotin(",
+        ),
+        _FOUND,
+    ),
+    **dict.fromkeys(("require.equal", "assert_eq!", "assert.areequal"), _EXPECTED),
+    **dict.fromkeys(
+        (
+            "user(",
+            "users(",
+            "user.new(",
+            "account(",
+            'login("',
+            "login('",
+            "register(",
+            "signup(",
+            "sign_up(",
+            "signin(",
+            "sign_in(",
+            "authenticate(",
+            "loginas(",
+            "login_as(",
+            "log_in(",
+            "member(",
+        ),
+        _MAKES_USER,
+    ),
+    **dict.fromkeys(
+        (
+            "password(",
+            "passwordhash(",
+            "password_hash(",
+            "passphrase(",
+            "password_strength(",
+            "passwordvalid(",
+        ),
+        _OF_PASSWORD,
+    ),
+    **dict.fromkeys(
+        ("creds = ", "creds=", "credentials = ", "credentials=", "creds: ", "credentials: "),
+        re.compile(rf"cred(?:ential)?s(?: ?=|:) ?[\[(]{_USER_CHOSEN}", re.IGNORECASE),
+    ),
     "= password(": re.compile(r"= PASSWORD\([\"'](?P<value>[^\"'\n]{1,128})"),
     "auth=(": re.compile(rf"auth=\({_USER_AND}"),
     "auth = (": re.compile(rf"auth = \({_USER_AND}"),

@@ -22,7 +22,7 @@ _FIELDS: Final = (
 _TYPED: Final = (
     "fill(", "type(", "send_keys(", "sendkeys(", "setvalue(", "set_value(", "with:",
     "sequentially(", "fill_in", "typetext(", "addvalue(", ".set(",
-    "fillfield(",
+    "fillfield(", "fill in", "fills in", "filled in",
 )  # fmt: skip
 #: What every text holds in which anything is found here.
 TRIGGERS: Final = _TYPED
@@ -32,15 +32,16 @@ _VALUE: Final = r"(?P<quote>[\"'`])(?P<value>[^\"'`\n]{6,128})(?P=quote)"
 #: From the field's name to what is typed: the rest of its selector and the call.
 _BEHIND: Final = re.compile(
     r"[\w\-]{0,20}[\"'\]/i ]{0,4}[\"'`/]?(?:,[ ]?\{[^{}\n]{0,60}\})?(?:[ ]?\})?\)?\)?(?:"
-    r",\s{0,8}(?:with:[ ]{0,2})?|"
+    r",\s{0,8}(?:with:[ ]{0,2})?|[ ](?:field[ ])?with[ ]|"
     r"\s{0,12}\.(?:\w{1,24}\(\)\s{0,12}\.){0,3}"
     r"(?:fill|type|send_keys|sendKeys|setValue|set_value|addValue|typeText|"
     r"press_?[sS]equentially|set)\()"
     rf"(?:secret\()?{_VALUE}"
 )
 _CALLED: Final = re.compile(
-    r"(?:\b(?:fill|fillField|type|send_keys|sendKeys|setValue|set_value|fill_in|typeText|input|locator|"
-    r"press_?[sS]equentially|get\w{0,30}|find_?[eE]lement\w{0,30})|\$)[ (][^\n]{0,100}\Z"
+    r"(?:\b(?:fill|fills in|filled in|fillField|type|send_keys|sendKeys|setValue|set_value|"
+    r"fill_in|typeText|input|locator|press_?[sS]equentially|get\w{0,30}|find_?[eE]lement\w{0,30})|"
+    r"\$)[ (][^\n]{0,100}\Z"
 )
 _REACH: Final = 120
 

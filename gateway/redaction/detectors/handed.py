@@ -42,6 +42,9 @@ _OPENING: Final = re.compile(
 _SIGNS: Final = re.compile(
     r"[\[\]{}()]|\"(?:[^\"\\\n]|\\.){0,600}\"|'(?:[^'\\\n]|\\.){0,600}'|`[^`\n]{0,600}`"
 )
+#: A list of YAML without quotes, as recordings of requests hold headers.
+_BARE: Final = re.compile(r"[ ]?[\w+/=.~:\-]{12,512}(?:, ?[\w+/=.~:\-]{12,512}){0,15}[ ]?\]")
+_BARE_ITEM: Final = re.compile(r"[^ ,\]]+")
 _OWN: Final = re.compile(r"[\"'`]?(?P<own>[\w.\-$]{1,64})[\"'`]?[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}\Z")
 _IS_NAME: Final = re.compile(r"\\?[ \t]{0,3}(?:=>|[:=](?!=))")
 _REACH: Final = 6000
@@ -138,6 +141,11 @@ def _places(folded: str) -> Iterator[int]:
 
 def _in_brackets(text: str, at: int, name: str, judge: Judge) -> tuple[int, list[Span]]:
     found: list[Span] = []
+    bare = _BARE.match(text, at) if text[at - 1] == "[" else None
+    if bare is not None:
+        items = _BARE_ITEM.finditer(text, at, bare.end())
+        made = [item for item in items if is_handed_secret(judge, name, "", item.group())]
+        return bare.end(), [Span(*item.span(), "SECRET", 0.8, "handed") for item in made]
     depth, done = 1, at
     for sign in _SIGNS.finditer(text, at, min(len(text), at + _REACH)):
         written = sign.group()

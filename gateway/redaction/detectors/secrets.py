@@ -12,20 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from gateway.redaction.detectors import codes as numbers
 from gateway.redaction.detectors import commands as programs
 from gateway.redaction.detectors import filled as typed
 from gateway.redaction.detectors import handed as lists
 from gateway.redaction.detectors import headers as fields
+from gateway.redaction.detectors import logins as pairs
 from gateway.redaction.detectors import manifests, names, phrases, tables, urls
+from gateway.redaction.detectors import mocked as doubles
 from gateway.redaction.detectors import spoken as speech
 from gateway.redaction.detectors import told as telling
 from gateway.redaction.detectors.assignments import Assignments
 from gateway.redaction.detectors.base import Rule, Source, Triggers
+from gateway.redaction.detectors.codes import codes
 from gateway.redaction.detectors.commands import commands
 from gateway.redaction.detectors.filled import filled
 from gateway.redaction.detectors.handed import HANDED, handed, is_handed_secret, is_telling
 from gateway.redaction.detectors.headers import cookies, headers
+from gateway.redaction.detectors.logins import logins
 from gateway.redaction.detectors.manifests import manifest_secrets
+from gateway.redaction.detectors.mocked import mocked
 from gateway.redaction.detectors.names import is_any_secret_name
 from gateway.redaction.detectors.phrases import phrases_in
 from gateway.redaction.detectors.spoken import spoken
@@ -50,6 +56,9 @@ _TRIGGERS: Final = tuple(
         phrases,
         typed,
         telling,
+        pairs,
+        numbers,
+        doubles,
     )
     for trigger in part.TRIGGERS
 )
@@ -76,6 +85,8 @@ class SecretRule(Rule):
         yield from cookies(source)
         yield from queries(source)
         yield from spoken(source, self._judge)
+        yield from logins(source, self._judge)
+        yield from codes(source)
         yield from commands(source, self._judge)
         yield from passwords(source.text, self._judge)
         yield from manifest_secrets(source, self._judge)
@@ -83,6 +94,7 @@ class SecretRule(Rule):
         yield from handed(source, self._judge)
         yield from phrases_in(source)
         yield from filled(source)
+        yield from mocked(source, self._judge)
         yield from told(source, self._judge)
 
     def value_spans(self, key: str, value: str) -> Iterator[Span]:

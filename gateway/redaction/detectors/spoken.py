@@ -1,5 +1,5 @@
 """Passwords and keys in what people write to each other, in the languages of the EU: `the password
-is …`, `Passwort lautet …`, `API key: …`, `log in with anna / …`.
+is …`, `Passwort lautet …`, `API key: …`.
 
 A plain word counts as a password only where a sentence can mean nothing else: behind a colon, in
 quotes, or as the last word behind `is`; words that describe a password never do. Invariant: pure
@@ -14,6 +14,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick, Implementation, MatchKind
 
+from gateway.redaction.detectors.answers import BACK, also_told, answer_to
 from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
 from gateway.redaction.detectors.phrases import drawn_words
@@ -29,6 +30,7 @@ from gateway.redaction.detectors.values import (
     is_chosen,
     is_dotted_words,
     is_generated,
+    is_leet,
     is_long_random,
     is_mixed,
     is_pattern,
@@ -55,12 +57,25 @@ _KEYS: Final = (
 )  # fmt: skip
 _WORDS: Final = (*PASSWORD_WORDS, *_KEYS)
 
+#: `still`, `now`, and the like behind the verb.
+_NOW: Final = (
+    r"(?: (?:now|still|currently|actually|just|simply|again|probably|literally|really|jetzt|noch|"
+    r"immer noch|aktuell|weiterhin|nun|maintenant|toujours|encore|actuellement|ahora|todav[ií]a|"
+    r"sigue siendo|ora|ancora|adesso|agora|ainda|nu|nog|nog steeds|teraz|nadal|fortfarande|"
+    r"stadig|fortsatt|nyt|edelleen))"
+)
 _VERBS: Final = (
-    r"(?:is now|is set to|is|(?:was|got) (?:changed|set|reset|rotated|updated) to|was|will be|"
-    r"has been changed to|changed to|set to|should be|'s|"
+    r"(?:(?:wurde|wird)(?: jetzt)? auf|a été (?:changé|remplacé|réinitialisé|modifié) (?:en|par|à)|"
+    r"(?:ha sido|fue|se) (?:cambiad[oa]|cambió) (?:a|por)|è stata (?:cambiata|impostata) (?:in|a)|"
+    r"foi (?:alterada|mudada|trocada) para|is (?:gewijzigd|veranderd|aangepast) (?:naar|in)|"
+    r"zmienion[oe] na|(?:har )?ändrats till|(?:er |blev )?ændret til|"
+    r"is set to|(?:is|was|got|gets|has been|had been|will be|to be) "
+    r"(?:changed|set|reset|rotated|updated|switched) (?:back )?to|"
+    rf"(?:is|was|will be|should be|has been|had been|used to be|must be|might be|may be|could be|"
+    rf"remains|stays|became|becomes){_NOW}?|changed to|rotated to|reset to|set to|'s|"
     r"equals|are|(?<=has[łl]o )to|"
-    r"ist jetzt|ist|lautet|war|heißt|heisst|est|sera|c'est|es ahora|es|será|è|é|e'|este|e|"
-    r"jest|to|brzmi|είναι|on|är|er|blir|je|a|az|есть|е|yra|ir|bydd)"
+    rf"(?:ist|lautet|war|bleibt|heißt|heisst|est|sera|reste|était|c'est|es|será|era|sigue siendo|"
+    rf"è|é|e'|sarà|este|e|jest|to|brzmi|είναι|on|är|er|blir|je|a|az|есть|е|yra|ir|bydd){_NOW}?)"
 )
 #: What may stand between the word and its verb: `for the staging box`, `du serveur`.
 _OF: Final = (
@@ -70,7 +85,9 @@ _OF: Final = (
     r"della|voor|van|til|"
     r"för|do|dla|na|pro|k|za|pentru)(?: [\w@.'’/-]{1,30}){1,4}?|"
     r" [а-яё]{4,20}(?=:)|"
-    r" (?:wi-?fi|wlan|ssh|vpn|admin|root|tempor(?:aire|al|ário|anea|är)|provisoire|provisional|"
+    r" (?:that )?(?:you|we|i|they) (?:\w{1,12} ){0,2}\w{1,12}|"
+    r" (?:itself|here|there|below|in question|wi-?fi|wlan|ssh|vpn|admin|root|"
+    r"tempor(?:aire|al|ário|anea|är)|provisoire|provisional|"
     r"μου|σου|μας))?"
 )
 _GLUE: Final = re.compile(
@@ -90,34 +107,62 @@ _CLOSERS: Final = "\"'`»”“*<"
 _ABOUT: Final = frozenset(
     ["required", "requires", "optional", "invalid", "valid", "incorrect", "correct", "wrong",
      "empty", "missing", "needed", "hidden", "masked", "hashed", "encrypted", "stored",
-     "expired", "expire",
-     "expiring", "improve", "default", "secret", "secure", "insecure", "strong", "weak", "short",
-     "long", "longer",
-     "shorter", "blank", "unset", "null", "none", "undefined", "provided", "given", "known",
-     "unknown", "shared", "saved", "changed", "reset", "rotated", "revoked", "leaked",
-     "compromised", "used", "unused", "accepted", "rejected", "denied", "allowed", "checked",
-     "verified", "ignored", "redacted", "removed", "deleted", "disabled", "enabled", "protected",
-     "available", "unavailable", "temporary", "permanent", "random", "generated", "default",
-     "custom", "different", "identical", "same", "plain", "plaintext", "string", "always", "never",
-     "already", "still", "usually", "often", "also", "just", "only", "really", "about", "here",
-     "there", "below", "above", "following", "somewhere", "everywhere", "inside", "sent", "passed",
-     "read", "written", "shown", "displayed", "printed", "logged", "typed", "entered", "asked",
-     "requested", "prompted", "supported", "deprecated", "mandatory", "necessary", "important",
-     "sensitive", "confidential", "private", "public", "okay", "fine", "good", "safe", "unsafe",
-     "true", "false", "authentication", "login", "username", "password", "token", "value", "field",
-     "prompt", "from", "with", "when", "that", "this", "what", "which", "your", "their", "there's",
-     "something", "anything", "everything", "nothing", "everyone", "someone", "another",
-     "case-sensitive", "obligatoire", "obligatorio", "obligatoria", "erforderlich", "pflichtfeld",
-     "falsch", "richtig", "incorrecte", "incorrecta", "obbligatoria", "obrigatória", "wymagane",
-     "verplicht", "virheellinen", "krävs", "enter", "type", "choose", "confirm", "change", "forgot",
-     "show", "hide", "minimum", "maximum", "length", "characters", "letters", "digits", "whatever",
-     "anyway", "example", "placeholder", "pending", "unchanged", "consists", "contains", "expected",
-     "present", "absent", "ready", "over", "under", "between", "within", "tbd", "todo", "varies",
-     "n/a", "hover", "focus", "active", "see",
-     "ask", "text", "input", "label", "object", "boolean", "number", "kept", "kaputt",
-     "abgelaufen", "geheim", "обязательно", "обязателен", "требуется", "неверный",
+     "expired", "expire", "expiring", "improve", "default", "secret", "secure", "insecure",
+     "strong", "weak", "short", "long", "longer", "shorter", "blank", "unset", "null", "none",
+     "undefined", "provided", "given", "known", "unknown", "shared", "saved", "changed",
+     "reset", "rotated", "revoked", "leaked", "compromised", "used", "unused", "accepted",
+     "rejected", "denied", "allowed", "checked", "verified", "ignored", "redacted", "removed",
+     "deleted", "disabled", "enabled", "protected", "available", "unavailable", "temporary",
+     "permanent", "random", "generated", "custom", "different", "identical", "same", "plain",
+     "plaintext", "string", "always", "never", "already", "still", "usually", "often", "also",
+     "just", "only", "really", "about", "here", "there", "below", "above", "following",
+     "somewhere", "everywhere", "inside", "sent", "passed", "read", "written", "shown",
+     "displayed", "printed", "logged", "typed", "entered", "asked", "requested", "prompted",
+     "supported", "deprecated", "mandatory", "necessary", "important", "sensitive",
+     "confidential", "private", "public", "okay", "fine", "good", "safe", "unsafe", "true",
+     "false", "authentication", "login", "username", "password", "token", "value", "field",
+     "prompt", "from", "with", "when", "that", "this", "what", "which", "your", "their",
+     "there's", "something", "anything", "everything", "nothing", "everyone", "someone",
+     "another", "case-sensitive", "obligatoire", "obligatorio", "obligatoria", "erforderlich",
+     "pflichtfeld", "falsch", "richtig", "incorrecte", "incorrecta", "obbligatoria",
+     "obrigatória", "wymagane", "verplicht", "virheellinen", "krävs", "enter", "type", "choose",
+     "confirm", "change", "forgot", "show", "hide", "minimum", "maximum", "length",
+     "characters", "letters", "digits", "whatever", "anyway", "example", "placeholder",
+     "pending", "unchanged", "consists", "contains", "expected", "present", "absent", "ready",
+     "over", "under", "between", "within", "tbd", "todo", "varies", "n/a", "hover", "focus",
+     "active", "see", "ask", "text", "input", "label", "object", "boolean", "number", "kept",
+     "kaputt", "abgelaufen", "geheim", "обязательно", "обязателен", "требуется", "неверный",
      "неверен", "скрыт", "изменён", "secreto", "secreta", "segreta", "segreto", "personal",
-     "nope", "yes"]
+     "nope", "yes", "ungültig", "gültig", "fehlt", "leer", "gesperrt", "gespeichert",
+     "verschlüsselt", "geändert", "zurückgesetzt", "unbekannt", "bekannt", "gesetzt",
+     "notwendig", "nötig", "sicher", "unsicher", "stark", "schwach", "identisch", "korrekt",
+     "verloren", "vergessen", "hinterlegt", "invalide", "valide", "requis", "requise", "expiré",
+     "expirée", "oublié", "perdu", "vide", "manquant", "faible", "faux", "erroné", "chiffré",
+     "stocké", "enregistré", "modifié", "réinitialisé", "protégé", "caché", "facultatif",
+     "identique", "sécurisé", "inválida", "inválido", "válida", "válido", "caducada",
+     "caducado", "expirada", "expirado", "vacía", "vacío", "errónea", "erróneo", "olvidada",
+     "débil", "segura", "seguro", "única", "único", "cifrada", "cifrado", "requerida",
+     "requerido", "opcional", "valor", "cambiada", "guardada", "almacenada", "distinta",
+     "diferente", "scaduta", "scaduto", "errata", "errato", "sbagliata", "sbagliato", "vuota",
+     "vuoto", "debole", "sicura", "sicuro", "valida", "valido", "richiesta", "richiesto",
+     "dimenticata", "cambiata", "salvata", "cifrata", "diversa", "diverso", "corretta",
+     "corretto", "facoltativa", "vazia", "vazio", "errada", "errado", "esquecida", "fraca",
+     "forte", "criptografada", "necessária", "incorreta", "correta", "alterada", "salva",
+     "armazenada", "verlopen", "ongeldig", "geldig", "onjuist", "juist", "fout", "verkeerd",
+     "leeg", "vergeten", "zwak", "sterk", "veilig", "onveilig", "vereist", "optioneel",
+     "gewijzigd", "opgeslagen", "versleuteld", "onbekend", "bekend", "geblokkeerd", "hetzelfde",
+     "anders", "nieprawidłowe", "prawidłowe", "niepoprawne", "poprawne", "błędne", "puste",
+     "słabe", "silne", "wygasło", "nieważne", "ważne", "zapomniane", "zmienione", "zapisane",
+     "zaszyfrowane", "takie", "ogiltigt", "giltigt", "felaktigt", "fel", "tomt", "svagt",
+     "starkt", "glömt", "obligatoriskt", "ändrat", "sparat", "krypterat", "ugyldig", "ugyldigt",
+     "gyldig", "forkert", "feil", "utløpt", "udløbet", "påkrevd", "påkrævet", "glemt", "endret",
+     "ændret", "lagret", "väärä", "oikea", "tyhjä", "vanhentunut", "pakollinen", "heikko",
+     "vahva", "unohtunut", "neplatné", "platné", "nesprávné", "správné", "prázdné", "slabé",
+     "silné", "povinné", "vypršelo", "érvénytelen", "hibás", "üres", "kötelező", "gyenge",
+     "lejárt", "greșită", "invalidă", "incorectă", "obligatorie", "expirată", "goală", "slabă",
+     "неправильный", "верный", "пустой", "слабый", "истёк", "истек", "обязательный", "изменен",
+     "невалидна", "грешна", "празна", "задължителна", "λάθος", "άκυρος", "κενός",
+     "υποχρεωτικός"]
 )  # fmt: skip
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:[-_.][^\W_]+){0,4}")
 #: `dragon1`, and numbers no sentence counts with.
@@ -133,75 +178,89 @@ _WINDOW: Final = 300
 _AFTER_WORD: Final = frozenset(" \t:=\"'`*_(→-–—.|")
 _DESCRIBES: Final = ("able", "ible", "ive", "ory", "ary", "ful", "less", "ingly", "ally", "edly")
 
-#: `log in with anna / Kx9!…`, `creds: anna:Kx9!…`
-_PAIR_WORDS: Final = (
-    "login", "log in", "logged in", "logins", "sign in", "signin", "cred", "creds", "credential",
-    "credentials", "zugangsdaten", "anmeldedaten", "identifiants", "credenciales", "credenziali",
-    "credenciais", "inloggegevens", "account", "user/pass", "username/password",
-)  # fmt: skip
-_PAIR: Final = re.compile(
-    r"[^\n]{0,24}?[ :=(\"'`](?P<user>[A-Za-z][\w.@+-]{1,64}) ?[/:|] ?(?P<value>[^\s\"'`]{6,64})"
-)
-#: A password in small letters only, with a number, is at least so long.
-_PAIR_LEAST: Final = 10
-#: Behind users that every machine has, it may be shorter.
-_USERS: Final = frozenset(["admin", "root", "administrator", "sa", "postgres"])
-_KNOWN_LEAST: Final = 8
 #: `use Mk7tundra as the password`
 _AS: Final = re.compile(
     r"(?<=\s)(?P<quote>[\"'`]?)(?P<value>[^\s\"'`]{6,128})(?P=quote)[ \t]as[ \t]"
-    r"(?:(?:the|your|my|a|its|his|her|our|their|new|root|admin|db|wifi|login)[ \t]){1,3}\Z",
+    r"(?:(?:the|your|my|a|its|his|her|our|their|new|root|admin|db|wifi|login)[ \t]){0,3}\Z",
     re.IGNORECASE,
 )
 _AS_REACH: Final = 160
 _SEARCH: Final = AhoCorasick(
-    (*_WORDS, *_PAIR_WORDS),
+    _WORDS,
     matchkind=MatchKind.LeftmostLongest,
     implementation=Implementation.DFA,
 )
-_PART: Final = part_of((*_WORDS, *_PAIR_WORDS))
+_PART: Final = part_of(_WORDS)
 #: What every text holds in which anything is found here.
-TRIGGERS: Final = (*_WORDS, *_PAIR_WORDS, "PIN")
-_PIN: Final = re.compile(
-    r"(?<![\w-])PIN(?:[ -]?code)?(?: is|:| ist| est| es| è)[ \t]{1,3}(?P<value>\d{4,8})(?!\w)"
-)
+TRIGGERS: Final = _WORDS
+
+
+#: What was found beside a word: how far behind its beginning reading goes on, and the finds as
+#: they stand from there.
+_Known = tuple[int, tuple[Span, ...]]
+#: Behind a find so near to its word, all that is read stands within the stretch.
+_NEAR: Final = 40
 
 
 def spoken(source: Source, judge: Judge) -> Iterator[Span]:
     """Look behind every word for a password or a key."""
     text, done = source.text, 0
-    seen: set[str] = set()
+    seen: dict[str, _Known] = {}
     found = _SEARCH.find_matches_as_indexes(source.folded) if source.may_hold_words(_PART) else ()
     for index, at, end in found:
         if at < done or _joined(text, at, end):
             continue
-        if index >= len(_WORDS):
-            yield from _pair(text, end, judge)
-            continue
         yield from _used_as(text, at, index)
-        if text[end : end + 1] not in _AFTER_WORD:
-            continue
-        window = text[max(0, at - _TOLD_REACH) : end + _WINDOW]  # lines repeat
-        if window in seen:
-            continue
-        if index < len(PASSWORD_WORDS):
-            yield from _changes(text, end)
-        glue = _GLUE.match(text, end)
-        if glue is None or (glue.group() == ":" and text[at - 1 : at] in _MEMBER_OF):
-            seen.add(window)
-            continue
         password = index < len(PASSWORD_WORDS)
-        span = _value(text, glue, judge, password=password)
-        if span is None and password and glue["none"] is None:
-            span = _phrase(text, glue.end())
-        if span is not None:
-            done = span.end
-            yield span
-        elif glue.end() - end < _WINDOW - SPOKEN_MAX - 40:
-            seen.add(window)
-    if "PIN" in text:
-        for match in _PIN.finditer(text):
-            yield Span(match.start("value"), match.end("value"), "SECRET", 0.6, "pin")
+        if text[end : end + 1] not in _AFTER_WORD:
+            if password and (answer := answer_to(text, at, end)) is not None:
+                yield answer
+            continue
+        window = text[max(0, at - BACK) : end + _WINDOW]  # lines repeat
+        known = seen.get(window)
+        if known is None:
+            spans, read, surely = _beside(text, at, end, judge, password=password)
+            known = read - at, tuple(_moved(span, -at) for span in spans)
+            if surely:
+                seen[window] = known
+        done = max(done, at + known[0])
+        for span in known[1]:
+            yield _moved(span, at)
+
+
+def _moved(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by, span.kind, span.score, span.rule)
+
+
+def _beside(
+    text: str, at: int, end: int, judge: Judge, *, password: bool
+) -> tuple[list[Span], int, bool]:
+    """What stands beside the word at `at` to `end`, where reading goes on, and whether the text
+    close to the word said so."""
+    spans = list(_changes(text, end)) if password else []
+    span, surely = _behind(text, at, end, judge, password=password)
+    if span is not None:
+        spans.append(span)
+        if password:
+            spans.extend(also_told(text, span.end))
+        return spans, span.end, span.end - end <= _NEAR
+    if password and (answer := answer_to(text, at, end)) is not None:
+        spans.append(answer)
+        surely = surely and answer.end - end <= _NEAR
+    return spans, at, surely
+
+
+def _behind(
+    text: str, at: int, end: int, judge: Judge, *, password: bool
+) -> tuple[Span | None, bool]:
+    """What stands behind the word at `at` to `end`, and whether the text close to it said so."""
+    glue = _GLUE.match(text, end)
+    if glue is None or (glue.group() == ":" and text[at - 1 : at] in _MEMBER_OF):
+        return None, True
+    span = _value(text, glue, judge, password=password)
+    if span is None and password and glue["none"] is None:
+        span = _phrase(text, glue.end())
+    return span, glue.end() - end < _WINDOW - SPOKEN_MAX - 40
 
 
 #: `password changed from … to …`
@@ -235,8 +294,12 @@ def _used_as(text: str, at: int, index: int) -> Iterator[Span]:
     if index >= len(PASSWORD_WORDS) or " as " not in text[max(0, at - 24) : at]:
         return
     match = _AS.search(text, max(0, at - _AS_REACH), at)
-    if match is not None and (is_chosen(match["value"]) or is_random(match["value"])):
+    if match is not None and _is_told(match["value"]):
         yield Span(match.start("value"), match.end("value"), "SECRET", 0.7, "spoken")
+
+
+def _is_told(value: str) -> bool:
+    return is_chosen(value) or is_random(value) or is_leet(value)
 
 
 def _joined(text: str, at: int, end: int) -> bool:
@@ -287,7 +350,7 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
     if (
         written.lower() in CONSTANTS
         or written[0] in ("$<{([,)+;" if quoted else "$<{([")
-        or CODE.match(written)
+        or (CODE.match(written) and not (password and is_leet(written)))
     ):
         return False
     if (written[0] == "%" and not dense(written)) or is_pattern(written):
@@ -298,7 +361,7 @@ def _is_value(text: str, glue: re.Match[str], end: int, written: str, *, passwor
         made = dense(written[:JUDGED]) or is_long_random(written[:JUDGED])
         return made and " " not in written and "://" not in written
     surely = glue["none"] is None and glue["verb"] is None and glue["is"] is None
-    if is_chosen(written) or (is_random(written) and not written.isupper()):
+    if is_chosen(written) or is_leet(written) or (is_random(written) and not written.isupper()):
         return True
     if glue["sign"] in ("=", "|") or (glue["is"] is not None and written.isalpha()):
         return False  # other rules know these; `the password's strength`
@@ -326,18 +389,3 @@ def _is_plain_password(text: str, written: str, end: int, *, quoted: bool, said:
     if not _ENDS.match(text, end):
         return False
     return said or not folded.endswith(("ed", "ly"))
-
-
-def _pair(text: str, at: int, judge: Judge) -> Iterator[Span]:
-    match = _PAIR.match(text, at)
-    if match is None:
-        return
-    written = spoken_word(match["value"])
-    sign = text[match.end("user") : match.start("value")]
-    apart = sign == " / " or (sign == ":" and match["user"].isalnum())
-    known = match["user"] in _USERS
-    least = _KNOWN_LEAST if known else _PAIR_LEAST
-    worded = (apart or known) and len(written) >= least and is_chosen(written)
-    if (worded or is_chosen(written, surely=True)) and not judge.is_placeholder("", written):
-        start = match.start("value")
-        yield Span(start, start + len(written), "SECRET", 0.7, "pair")

@@ -87,7 +87,9 @@ _PARTS: Final = (
     r"(?:ec2|mp[34])(?!\d)|h264|win32|x86|x64|amd64|arm64|rfc\d|iso\d|latin1|log4j|web3|vue\d|"
     r"py\d|step\d|test\d|option\d|value\d|example\d|param\d|arg\d|str\d"
 )
-_TECHNICAL: Final = re.compile(rf"{_PARTS}|(?-i:(?<![A-Za-z])s3|S3)(?!\d)", re.IGNORECASE)
+#: A store's name, and no `s3cret`.
+_STORE: Final = r"(?-i:(?<![A-Za-z])s3|S3)(?!\d|cr[e3]t)"
+_TECHNICAL: Final = re.compile(rf"{_PARTS}|{_STORE}", re.IGNORECASE)
 #: Whether there may be one in a text in small letters, which `re` finds several times faster.
 _MAYBE_TECHNICAL: Final = re.compile(rf"{_PARTS}|s3")
 #: What other rules read: signatures, and texts whose own members are judged.
@@ -114,6 +116,7 @@ _OBJECTS: Final = frozenset(
      "www", "auth", "account", "credentials", "creds", "cfg", "conf", "var", "local", "module"]
 )  # fmt: skip
 #: What joins the words of a name.
+_JOINTS: Final = "_.-: "
 _SIGNS: Final = re.compile(r"[_.\-: ]+")
 #: Signs that only patterns for other texts hold together.
 _REGEX: Final = re.compile(
@@ -221,7 +224,11 @@ class Judge:
         folded = value.lower().strip("\"'*<>[]{}()")
         if folded in self._placeholders or folded in PASSWORD_WORDS:
             return True
-        if _SIGNS.sub("", folded) == _SIGNS.sub("", name.lower()):
+        if (
+            _SIGNS.sub("", folded) == _SIGNS.sub("", name.lower())
+            if name
+            else not folded.strip(_JOINTS)
+        ):
             return True
         if PASSWORD.search(name) is None and is_stand_in(value):
             return not value.endswith("EXAMPLEKEY")
@@ -371,6 +378,21 @@ def is_dotted_words(value: str) -> bool:
         and (len(match["number"]) > 1 or match["last"].istitle())
         and match["first"].lower() not in _OBJECTS
         and not is_secret_name(match["last"])
+        and not is_technical(value)
+    )
+
+
+#: Digits that stand for letters: 0 o, 1 i, 3 e, 4 a, 5 s, 7 t.
+_LEET: Final = re.compile(r"[A-Za-z]+[013457]{1,2}[a-z][A-Za-z013457]*")
+_LEET_WORDS: Final = re.compile(r"[A-Za-z013457]{4,}(?:[.][A-Za-z\d]{3,}){0,2}[!?#$%&*]{0,2}")
+
+
+def is_leet(value: str) -> bool:
+    """`W0nder.Land`, `M0untain`: a word with digits for letters, where a password is expected."""
+    return (
+        len(value) >= _CHOSEN_LEAST
+        and _LEET_WORDS.fullmatch(value) is not None
+        and any(_LEET.fullmatch(part) for part in value.rstrip("!?#$%&*").split("."))
         and not is_technical(value)
     )
 
