@@ -21,14 +21,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from deck.board import State
+from deck.briefs import STATE_DIR
 from deck.budgets import uncountable
-from deck.config import ConfigError
+from deck.config import Config, ConfigError
 from deck.journal import JournalFailed
 from deck.pane.errors import PaneError
 from deck.plain_files import open_to_add
+from deck.recall import objection
 from deck.roster import NotOnPath, find_program, unenforced
 from deck.routing import NotRouted
 from deck.session import Options, Session
+from deck.session_file import BadSessionFile, read_snapshot
 from deck.sessions import (
     SessionError,
     SessionPaths,
@@ -82,11 +86,25 @@ def prepare(config: str | None, flag: bool | None, *, resume: bool, mode: str) -
         team = load_config(Path(config) if config is not None else None, Path(directory))
         for warning in (*team.warnings, *unenforced(team), *uncountable(team)):
             _say(f"warning: {warning}")
-        for role in team.roles:
-            find_program(role, os.environ)
+        try:
+            for role in team.roles:
+                find_program(role, os.environ)
+        except NotOnPath as missing:
+            other = _other_team(Path(directory) / STATE_DIR, team) if resume else ""
+            raise CannotServe(other or str(missing)) from missing
         return Options(team, paths_for(directory), flag, resume, mode)
     except (ConfigError, NotOnPath, SessionError) as error:
         raise CannotServe(str(error)) from error
+
+
+def _other_team(state_dir: Path, team: Config) -> str:
+    """Return why the last session cannot be gone on with, if it ran with another team file: whoever
+    forgot --config has no use for what is missing in the wrong one."""
+    try:
+        last = read_snapshot(state_dir)
+    except BadSessionFile:
+        return ""
+    return objection(State(config=last.config), team, handed_over=True) if last is not None else ""
 
 
 def run(options: Options, board: Callable[[Mapping[str, Any]], Board] | None = None) -> int:

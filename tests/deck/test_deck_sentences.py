@@ -196,3 +196,20 @@ def test_a_session_that_dies_without_a_word_is_told_with_its_log(
     assert capsys.readouterr().err == (
         f"error: the session ended at once (exit 5); what it said is in {log}\n"
     )
+
+
+def test_who_forgets_the_team_file_of_the_last_session_is_told_its_name(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"))
+    other = rig.dir / "night.toml"
+    (rig.dir / ".choragos.toml").rename(other)
+    rig.serve("--no-sphragis", "--config", "night.toml")
+    rig.cli("kill")
+    # The built-in team, whose programs are not here, is not what was meant.
+    forgot = rig.cli("serve", "--resume", "--no-sphragis", PATH="/usr/bin:/bin")
+    assert (forgot.returncode, forgot.stdout) == (1, "")
+    assert forgot.stderr == (
+        f"error: The last session ran with {other}, and this is the built-in team; resume with "
+        f"`choragos serve --resume --config {other}`, or start afresh without --resume.\n"
+    )
+    missing = rig.cli("serve", "--no-sphragis", PATH="/usr/bin:/bin")
+    assert missing.stderr.startswith("error: role orchestrator: the command 'claude' is not on")
