@@ -10,7 +10,9 @@ program often.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +24,18 @@ from typer.exceptions import TyperException
 from gateway import vault_cli
 from gateway.errors import GatewayError
 from gateway.verbs import erasing, proving, reading, repairing, witnessing
-from shared import __version__
+from shared import __version__, streams
 
 PID_FILE: Final = "sphragis.pid"
 #: `verify` called wrongly (contracts/ledger.md section 2.10); `scan` as well, because its 1 says
 #: that something was found, and `evidence`, whose check says 1 for changed.
 WRONGLY_CALLED: Final = 3
+#: Seconds that `stop` waits at most: a day, far below what the system takes.
+MAX_PATIENCE: Final = 86_400
+#: How writing to standard output fails: a full disk, a used-up quota, a closed one, a lost one.
+_UNWRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EBADF, errno.EIO})
+#: Stands in an argument for a byte that is no UTF-8.
+_LONE: Final = re.compile("[\ud800-\udfff]")
 _TELLING: Final = frozenset({"verify", "scan", "evidence"})
 
 app = typer.Typer(
@@ -42,7 +50,13 @@ app = typer.Typer(
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
-    sys.exit(run(sys.argv[1:]))
+    streams.make_whole()
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # the failure that was told comes first
+        streams.drop_output()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -50,8 +64,11 @@ def run(arguments: Sequence[str]) -> int:
     failure = WRONGLY_CALLED if _TELLING.intersection(arguments[:1]) else 1
     if not arguments:
         arguments = ["--help"]
+    if "--json" in arguments:
+        streams.print_as_utf8()
     try:
         code = app(args=list(arguments), prog_name="sphragis", standalone_mode=False)
+        sys.stdout.flush()
     except TyperException as wrong:
         told = wrong.format_message().rstrip(".")
         return _fail(f"{told}. Run `sphragis --help` for the verbs.", failure)
@@ -60,19 +77,37 @@ def run(arguments: Sequence[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader of our output has enough; Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has enough.
+        streams.drop_output()
         return failure
+    except OSError as wrong:
+        return _fail(_unusable(wrong), failure)
     except Exception as error:
         from gateway.logs import where
 
+        if any(_LONE.search(argument) for argument in arguments):
+            return _fail("Only the name of a file may be other than UTF-8; correct it.", failure)
         return _fail(f"The program itself failed ({where(error)}); please report this.", failure)
     return code if isinstance(code, int) else 0
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    print(streams.failure_line(sentence), file=sys.stderr)
     return code
+
+
+def _unusable(wrong: OSError) -> str:
+    """Say which file the system refused, or that it was our own output."""
+    reason = wrong.strerror or type(wrong).__name__
+    if isinstance(wrong.filename, str | bytes):
+        # Where the system refuses even to look, as in a folder that is not ours.
+        return f"{os.fsdecode(wrong.filename)} cannot be used ({reason}); correct the path."
+    if wrong.errno not in _UNWRITTEN:
+        from gateway.logs import where
+
+        return f"The program itself failed ({reason}: {where(wrong)}); please report this."
+    streams.drop_output()
+    return f"The output cannot be written ({reason}); what was done before that stays done."
 
 
 def _show_version(wanted: bool) -> None:
@@ -138,6 +173,8 @@ def stop(
     """Stop the running gateway: SIGTERM, then wait for its end."""
     from gateway import pidfile
 
+    if not 0 <= patience <= MAX_PATIENCE:  # nan is not
+        raise GatewayError(f"--patience takes 0 to {MAX_PATIENCE} seconds; correct it.")
     home = _home()
     running = pidfile.read(home / PID_FILE)
     if running is None:

@@ -31,6 +31,7 @@ from shared.exports.writing import (
 )
 from shared.ledger import Ledger, LedgerError, LedgerLocked
 from shared.ledger.selecting import Filter
+from shared.paths import expanded
 
 if TYPE_CHECKING:
     from gateway.app import Gateway
@@ -84,7 +85,7 @@ def _deliver(order: Order, source: Source, record: Callable[[Written], int]) -> 
         return _tiles(order, record)
     if order.output == STDOUT:
         return to_stream(source, copy_to(sys.stdout.buffer), record)
-    return to_file(source, Path(order.output).expanduser(), record)
+    return to_file(source, expanded(order.output), record)
 
 
 def _to_endpoint(
@@ -120,7 +121,7 @@ def _tiles(order: Order, record: Callable[[Written], int]) -> tuple[Written, int
     def make(target: Path) -> int:
         return export_tlog(order.directory, target).size
 
-    return to_directory(order.format, Path(order.output).expanduser(), make, record)
+    return to_directory(order.format, expanded(order.output), make, record)
 
 
 def _destination(order: Order) -> str:

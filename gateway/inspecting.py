@@ -21,12 +21,14 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
+from gateway import screen
 from gateway.chunks import Chunk, Find, chunks
 from gateway.errors import GatewayError
 from gateway.redaction.policy import Policy, PolicyError
 from gateway.redaction.policy_file import load_policy, parse_policy, read_terms
 from gateway.redaction.presidio import import_lightly
 from gateway.redaction.spans import Span
+from shared import streams
 
 #: Exit codes, as those of search programs: nothing found, something found, called wrongly.
 CLEAN, FOUND, USAGE = 0, 1, 3
@@ -299,9 +301,10 @@ def scan_and_print(
     for report in reports(files_of(paths), policy, config):
         tally.add(report)
         if report.failed:
-            print(f"error: {report.name} cannot be read ({report.failed}).", file=sys.stderr)
+            sentence = f"{report.name} cannot be read ({report.failed})."
+            print(streams.failure_line(sentence), file=sys.stderr)
         elif report.skipped and (report.name in paths or paths == (STDIN,)):
-            print(f"{report.name}: skipped, {report.skipped}.", file=sys.stderr)
+            print(f"{_printable(report.name)}: skipped, {report.skipped}.", file=sys.stderr)
         if report.finds:
             printer.print(report)
     printer.end(tally, time.monotonic() - began)
@@ -400,11 +403,8 @@ class _TerminalPrinter(_Printer):
 
     def __init__(self, show: bool) -> None:
         super().__init__(show)
-        from rich.console import Console
-
-        plain = bool(os.environ.get("SPHRAGIS_NO_COLOR"))
-        self._console = Console(highlight=False, no_color=plain or None, soft_wrap=True)
-        self._width = max(40, self._console.width)
+        self._console = screen.console(soft_wrap=True)
+        self._width = self._console.width
 
     def print(self, report: Report) -> None:
         from rich.text import Text
@@ -414,13 +414,17 @@ class _TerminalPrinter(_Printer):
         kind = max(len(f.span.kind) for f in report.finds)
         rule = max(len(f.span.rule) for f in report.finds)
         self._console.print(Text(_printable(report.name), style="bold underline"))
-        room = max(24, self._width - place - kind - rule - 22)
+        room = self._width - place - kind - rule - 22
+        told = room >= _ROOM  # else the score and the rule make room for the line
+        if not told:
+            room = max(_ROOM, self._width - place - kind - 14)
         for found, at in zip(report.finds, places, strict=True):
             line = Text("  ")
             line.append(at.rjust(place), style="dim")
             line.append(f"  {found.span.kind.ljust(kind)}", style=f"bold {_color(found)}")
-            line.append(f"  {found.span.score:.2f}  ", style="dim")
-            line.append(found.span.rule.ljust(rule), style="italic")
+            if told:
+                line.append(f"  {found.span.score:.2f}  ", style="dim")
+                line.append(found.span.rule.ljust(rule), style="italic")
             line.append(f"  {_ACTIONS.get(found.action, found.action):<6}  ", style="dim")
             line.append_text(self._excerpt(found, room))
             self._console.print(line, no_wrap=True, overflow="crop")
@@ -446,9 +450,11 @@ class _TerminalPrinter(_Printer):
 
     def end(self, tally: _Tally, seconds: float) -> None:
         style = "bold red" if tally.finds else "bold green"
-        self._console.print(tally.sentence(seconds), style=style)
+        self._console.print(tally.sentence(seconds), style=style, soft_wrap=False)
 
 
+#: Columns that show something of a line.
+_ROOM: Final = 16
 _ACTIONS: Final = {"stand_in": "stand", "refuse": "REFUSE"}
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from gateway import screen
 from shared.ledger.meaning import MEANING, leftovers, under, who
 from shared.ledger.plain import harmless, piece
 from shared.ledger.reading import Found, Item
@@ -59,9 +60,9 @@ _STYLES: Final = {
     "heartbeat": "dim",
     "journal": "",
 }
-#: Below this width the narrow columns go first.
+#: Below this width the words have no column of their own and stand under the others.
 _NARROW: Final = 110
-_LEFT_OUT: Final = frozenset({"decision", "tokens", "ms"})
+_INDENT: Final = 9
 
 
 def cells_of(item: Item) -> tuple[str, ...]:
@@ -100,18 +101,37 @@ def print_rows(items: Iterable[Item]) -> None:
             sys.stdout.write(plain_row(item))
         sys.stdout.flush()
         return
-    from rich.console import Console
-
-    draw_rows(Console(highlight=False), items, header=True)
+    draw_rows(screen.console(), items, header=True)
 
 
 def draw_rows(console: Console, items: Iterable[Item], *, header: bool) -> bool:
     """Draw rows of a table, block by block; return whether a header is still owed."""
     rows = iter(items)
+    if console.width < _NARROW:
+        for item in rows:
+            _draw_stacked(console, item)
+        return False
     while block := list(islice(rows, _BLOCK)):
-        console.print(_table(block, console.width, header=header))
+        console.print(_table(block, header=header))
         header = False
     return header
+
+
+def _draw_stacked(console: Console, item: Item) -> None:
+    """Draw a record for a narrow screen: what is short on one line, the words below it."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    seq, when, kind, role, task, decided, spent, took, words = cells_of(item)
+    style = row_style(item)
+    figures = (f"{spent} tokens" if spent else "", f"{took} ms" if took else "")
+    more = "  ".join(filter(None, (role, task, decided, *figures)))
+    line = f"{seq.rjust(_INDENT - 2)}  {when}  {kind}"
+    if len(line) + 2 + len(more) <= console.width:
+        line, more = f"{line}  {more}".rstrip(), ""
+    console.print(Text(line, f"bold {style}".strip()), no_wrap=True, overflow="ellipsis", crop=True)
+    told = "  ".join(filter(None, (more, words)))
+    console.print(Padding(Text(told, style), (0, 0, 0, _INDENT)))
 
 
 def plain_row(item: Item) -> str:
@@ -124,29 +144,24 @@ def plain_row(item: Item) -> str:
     return f"{'  '.join(parts)}  {words}\n"
 
 
-def _table(items: Iterable[Item], width: int, *, header: bool) -> Any:
+def _table(items: Iterable[Item], *, header: bool) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    dropped = _LEFT_OUT if width < _NARROW else frozenset[str]()
     table = Table(box=None, show_header=header, padding=(0, 1), expand=True, header_style="bold")
     for name, size, right in _COLUMNS:
-        if name not in dropped:
-            table.add_column(
-                name,
-                width=size,
-                justify="right" if right else "left",
-                no_wrap=True,
-                overflow="ellipsis",
-            )
+        table.add_column(
+            name,
+            width=size,
+            justify="right" if right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
     table.add_column("what happened", ratio=1, overflow="fold")
     for item in items:
         *narrow, words = cells_of(item)
         style = row_style(item)
-        kept = [
-            cell for cell, (name, _, _) in zip(narrow, _COLUMNS, strict=True) if name not in dropped
-        ]
-        table.add_row(*(Text(cell, style) for cell in kept), Text(words, style))
+        table.add_row(*(Text(cell, style) for cell in narrow), Text(words, style))
     return table
 
 
@@ -261,7 +276,6 @@ def print_explained(pairs: Iterable[tuple[str, str]]) -> None:
     """Print headings and texts in two columns."""
     rows = list(pairs)
     if sys.stdout.isatty():
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
@@ -270,7 +284,7 @@ def print_explained(pairs: Iterable[tuple[str, str]]) -> None:
         table.add_column(overflow="fold")
         for heading, text in rows:
             table.add_row(Text(heading), Text(text))
-        Console(highlight=False).print(table)
+        screen.console().print(table)
         return
     for heading, text in rows:
         for index, line in enumerate(text.split("\n")):
@@ -283,19 +297,24 @@ def print_explained(pairs: Iterable[tuple[str, str]]) -> None:
 def print_stats(stats: Stats, files: Files, directory: str) -> None:
     """Print the figures of a log for people."""
     span = "none" if stats.first is None else f"{stats.first} to {stats.last}"
-    print(f"{directory}: {stats.records:,} records ({span}), {_size(files.bytes)}")
-    print(f"segments  {files.segments} ({files.sealed} sealed)", end="")
-    print(f", pruned to record {files.pruned_to}" if files.pruned_to else "")
+    print(
+        screen.folded(f"{directory}: {stats.records:,} records ({span}), {_size(files.bytes)}", 10)
+    )
+    pruned = f", pruned to record {files.pruned_to}" if files.pruned_to else ""
     outside = (
         f"{files.cosignatures} cosigned, {files.stamps} time-stamped, {files.timestamps} in "
         "OpenTimestamps"
     )
-    print(f"head      {files.head_size:,} records published; {outside}")
     anchors = ", ".join(f"{count} {harmless(kind, 30)}" for kind, count in stats.anchors.items())
-    if anchors:
-        print(f"anchors   {anchors}")
-    print(f"open      {_open(stats)}")
-    print(f"kinds     {_counts(stats.kinds)}")
+    for heading, text in (
+        ("segments", f"{files.segments} ({files.sealed} sealed){pruned}"),
+        ("head", f"{files.head_size:,} records published; {outside}"),
+        ("anchors", anchors),
+        ("open", _open(stats)),
+        ("kinds", _counts(stats.kinds)),
+    ):
+        if text:
+            print(screen.folded(f"{heading:<9} {text}", 10))
     for title, tallies in (("role", stats.roles), ("day", stats.days)):
         if tallies:
             print()
@@ -313,17 +332,49 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _print_tallies(title: str, tallies: Mapping[str, Tally]) -> None:
-    width = max(len(title), *(len(harmless(name, 30)) for name in tallies), 10)
-    head = f"{title:<{width}} {'calls':>8} {'refused':>8} {'redacted':>9} {'tokens in':>12}"
-    print(f"{head} {'out':>10} {'p50 ms':>8} {'p95 ms':>8}  why refused; what was redacted")
-    for name in sorted(tallies):
+    """Print a table of figures, as narrow as they are; the words stand beside it, or below each
+    row where the screen ends before them."""
+    rows: list[tuple[str, ...]] = [(title, *_FIGURES)]
+    rows += [_figures(name, tallies[name]) for name in sorted(tallies)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    beside = sum(widths) + 2 * len(widths)
+    columns = screen.width()
+    fits = columns is None or columns - beside >= _BESIDE
+    lines = [
+        "  ".join(
+            [cells[0].ljust(widths[0])]
+            + [cell.rjust(size) for cell, size in zip(cells[1:], widths[1:], strict=True)]
+        )
+        for cells in rows
+    ]
+    print(f"{lines[0]}  why refused; what was redacted" if fits else lines[0])
+    for name, line in zip(sorted(tallies), lines[1:], strict=True):
         tally = tallies[name]
-        shown = harmless(name, 30) or "(no role)"
-        row = f"{shown:<{width}} {tally.calls:>8,} {tally.refusals.total():>8,}"
-        row += f" {tally.redactions.total():>9,} {tally.tokens_in:>12,} {tally.tokens_out:>10,}"
-        row += f" {_ms(tally.percentile(0.5)):>8} {_ms(tally.percentile(0.95)):>8}"
         why = [_counts(counts) for counts in (tally.refusals, tally.redactions) if counts]
-        print(f"{row}  {'; '.join(why)}".rstrip())
+        if fits:
+            print(screen.folded(f"{line}  {'; '.join(why)}".rstrip(), beside))
+            continue
+        print(line)
+        if why:
+            print(screen.folded(f"  {'; '.join(why)}", 2))
+
+
+_FIGURES: Final = ("calls", "refused", "redacted", "tokens in", "out", "p50 ms", "p95 ms")
+#: Columns beside the figures from which on words fit there.
+_BESIDE: Final = 32
+
+
+def _figures(name: str, tally: Tally) -> tuple[str, ...]:
+    return (
+        harmless(name, 30) or "(no role)",
+        f"{tally.calls:,}",
+        f"{tally.refusals.total():,}",
+        f"{tally.redactions.total():,}",
+        f"{tally.tokens_in:,}",
+        f"{tally.tokens_out:,}",
+        _ms(tally.percentile(0.5)),
+        _ms(tally.percentile(0.95)),
+    )
 
 
 def _ms(microseconds: int | None) -> str:

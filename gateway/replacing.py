@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -41,6 +39,7 @@ from gateway.redaction.vault import TokenTaken, Vault, VaultError
 from gateway.settings import Settings, load_settings
 from shared.keyfile import KeyFileError, read_or_make_key
 from shared.paths import UnsafeDirectory, is_path_safe_role, private_dir
+from shared.whole_file import whole_file
 
 #: Runs of one chunk whose tokens turn out to be another value's; each one knows more of them.
 _TRIES: Final = 6
@@ -282,19 +281,11 @@ def _written(output: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    made = output.with_name(f".{output.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError as wrong:
-        raise InspectError(f"{output} cannot be written ({wrong.strerror}).") from wrong
-    try:
-        with os.fdopen(descriptor, "wb") as sink:
+        with whole_file(output) as sink:
             yield sink
-        made.replace(output)
     except OSError as wrong:
         raise InspectError(f"{output} cannot be written ({wrong.strerror}).") from wrong
-    finally:
-        made.unlink(missing_ok=True)
 
 
 def _write(sink: BinaryIO, text: str) -> None:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from gateway import screen
 from gateway.errors import GatewayError
+from shared.paths import expanded
 
 if TYPE_CHECKING:
     from gateway.redaction.owed import Debt
@@ -111,7 +113,7 @@ def rotate(
 
     keys = _keys(_settings(config))
     try:
-        new = None if new_key_file is None else read_or_make_key(new_key_file.expanduser())
+        new = None if new_key_file is None else read_or_make_key(expanded(new_key_file))
     except KeyFileError as wrong:
         raise GatewayError(str(wrong)) from wrong
     if new is not None and keys.place is KeyPlace.FILE:
@@ -151,9 +153,9 @@ def doctor(config: Config = None) -> None:
     ]
     troubles = list(_troubles(settings, policy))
     for name, text in lines:
-        print(f"{name:<10} {text}")
+        print(screen.folded(f"{name:<10} {text}", 11))
     for trouble in troubles:
-        print(f"warning: {trouble}")
+        print(screen.folded(f"warning: {trouble}", 9))
     raise typer.Exit(1 if troubles else 0)
 
 
@@ -307,7 +309,7 @@ def _values(source: Path | None) -> list[str]:
         if str(source) == "-":
             text = sys.stdin.read(_MAX_VALUES)
         else:
-            with source.expanduser().open(encoding="utf-8", newline="") as file:
+            with expanded(source).open(encoding="utf-8", newline="") as file:
                 text = file.read(_MAX_VALUES)
     except (OSError, UnicodeDecodeError) as wrong:
         reason = wrong.strerror if isinstance(wrong, OSError) else "it is not UTF-8"

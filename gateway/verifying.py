@@ -50,7 +50,7 @@ def verify_and_print(
             verdict = verify_path(
                 path, vkeys=vkeys, log_id=log_id, outside=outside or Outside(), progress=progress
             )
-    except (LedgerError, OSError, ValueError) as wrong:
+    except (LedgerError, ValueError) as wrong:
         raise VerifyUsage(str(wrong)) from wrong
     if verdict.status is Status.USAGE:
         raise VerifyUsage(verdict.findings[0].sentence)

@@ -122,7 +122,7 @@ def stamp_once(
     directory = ledger or settings.ledger_dir
     authority = authority_of(settings)
     if url or command:
-        authority = Authority(url or "", tuple(shlex.split(command or "")), ca_file)
+        authority = Authority(url or "", _words(command or ""), ca_file)
     ots = ots or (settings.ots and not (url or command))
     if authority is None and not ots:
         raise AnchoringFailed("No authority is named; give --tsa URL or --ots, or set tsa_url.")
@@ -137,6 +137,15 @@ def stamp_once(
             print(
                 f"stamped {head.size} records: {_stamp_openly(directory, settings.ots_calendars)}"
             )
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        raise AnchoringFailed(
+            "--tsa-command ends inside a quotation; close it, or write it as a shell would read it."
+        ) from None
 
 
 def _stamp_openly(directory: Path, calendars: Sequence[str]) -> Path:

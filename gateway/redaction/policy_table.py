@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gateway.redaction.policy import PolicyError
+from shared.paths import expanded
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -118,7 +119,7 @@ class PolicyTable:
             return None
         if not isinstance(value, str) or not value:
             raise self.wrong(key, "must be a path in quotes.")
-        return (directory or Path()) / Path(value).expanduser()
+        return (directory or Path()) / expanded(value)
 
     def patterns(self, key: str) -> re.Pattern[str] | None:
         """Return what matches any of a list of texts: as they are, in any letter case; one `*` in

@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
+from shared.paths import expanded
+
 verbs = typer.Typer(rich_markup_mode=None)
 evidence = typer.Typer(
     name="evidence", help="Look at kept payloads.", no_args_is_help=True, rich_markup_mode=None
@@ -71,7 +73,7 @@ def erase(
         basis=basis,
         operator=_operator(operator),
         request=request,
-        new_key_file=str(new_key_file.expanduser().resolve()) if new_key_file else None,
+        new_key_file=str(expanded(new_key_file).resolve()) if new_key_file else None,
         dry_run=dry_run,
     )
     if as_json:

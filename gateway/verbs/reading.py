@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from gateway.errors import GatewayError
+from shared.paths import expanded
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -138,9 +139,9 @@ def _follow(directory: Path, wanted: Filter, count: int, *, as_json: bool) -> No
     old, place = tail(directory, wanted, count or _ROWS)
     console = None
     if sys.stdout.isatty() and not as_json:
-        from rich.console import Console
+        from gateway import screen
 
-        console = Console(highlight=False)
+        console = screen.console()
     owed = draw_rows(console, old, header=True) if console else True
     text = json_line if as_json else plain_row
     if not console:
@@ -272,10 +273,10 @@ def _directory(ledger: Path | None, deck: Path | None, config: Path | None) -> P
     if ledger is not None and deck is not None:
         raise GatewayError("Name a ledger or a deck, not both.")
     if ledger is not None:
-        return check_log(ledger.expanduser())
+        return check_log(expanded(ledger))
     if deck is None:
         return check_log(_settings(config).ledger_dir)
-    project = deck.expanduser()
+    project = expanded(deck)
     for place in (project / ".choragos" / "ledger", project / "ledger", project):
         if (place / "log.json").is_file():
             return place

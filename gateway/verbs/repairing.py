@@ -153,9 +153,9 @@ def show(
     for vkey in identity["vkeys"]:
         print(f"vkey:   {vkey}")
     print()
-    print("Give an auditor the log id and one vkey on a way that does not pass this machine: on")
-    print("paper, by telephone, in a contract. Any of the vkeys is enough. With them and a copy")
-    print("of the ledger they run: sphragis verify COPY --vkey VKEY")
+    print("Give an auditor the log id and one vkey on a way that does not pass this")
+    print("machine: on paper, by telephone, in a contract. Any of the vkeys is enough. With")
+    print("them and a copy of the ledger they run: sphragis verify COPY --vkey VKEY")
 
 
 def _vkeys(identity: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ constant. Called by `gateway.exporting`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import IO, Any, Final
 
 from shared.exports.registry import ExportRefused, LogFacts, Selection, find_format
 from shared.ledger.selecting import Filter
+from shared.whole_file import takes_place, whole_file
 
 _CHUNK: Final = 1 << 20
 #: Pieces are gathered to this size before a write: formats yield one record at a time.
@@ -107,22 +107,23 @@ def to_file(source: Source, target: Path, record: Recorder) -> tuple[Written, in
     Raises what `spool` and `record` raise, and ExportRefused when the file cannot be written.
     """
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        if not takes_place(target):
+            return _to_device(source, target, record)
+        with whole_file(target) as file:
+            written = spool(source, file)
+            os.fsync(file.fileno())
+            number = record(written)
     except OSError as error:
         raise _unwritable(target, error) from error
-    try:
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                written = spool(source, file)
-                os.fsync(file.fileno())
-            number = record(written)
-            os.replace(temporary, target)
-        except OSError as error:
-            raise _unwritable(target, error) from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
     return written, number
+
+
+def _to_device(source: Source, target: Path, record: Recorder) -> tuple[Written, int]:
+    def deliver(file: IO[bytes]) -> None:
+        with target.open("wb") as stream:
+            copy_to(stream)(file)
+
+    return to_stream(source, deliver, record)
 
 
 def to_stream(source: Source, deliver: Deliver, record: Recorder) -> tuple[Written, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +43,7 @@ from shared.ledger.proofs import Prover
 from shared.ledger.segment import ANCHORS, LOG_JSON
 from shared.ledger.storage import reason
 from shared.ledger.texts import TextMissing, read_text
+from shared.whole_file import whole_file
 
 _SETTERS: Final = rb'"type":"(?:policy_set|key_rotate)"|"rotations":'
 _DASH: Final = "\u2014 "
@@ -160,16 +160,11 @@ def write_bundle(path: Path, made: Made) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file by rename, readable to its owner only. Raises LedgerError."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a file whole or not at all, readable to its owner only. Raises LedgerError."""
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
+        with whole_file(path) as file:
             file.write(data)
-        temporary.rename(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise LedgerError(
             f"{path} cannot be written ({reason(error)}); name another file."
         ) from error
