@@ -66,8 +66,8 @@ _ROW_NAME: Final = re.compile(r"[A-Za-z][\w.\-]{1,63}", re.ASCII)
 _ROW_VALUE: Final = re.compile(r"(?=[^\d]*\d)[^\r\n]{6,4096}")
 #: A number that is short for a longer one.
 _EXPONENT: Final = re.compile(r"-?(\d{1,24})(?:\.(\d{1,24}))?(?:[eE]\+?(\d{1,2}))?")
-#: `user_4539…`: a key or an id, letters before a number.
-_NUMBERED: Final = re.compile(r"([\w.:/\-]*[A-Za-z]_{1,2})(\d[\d\-]{10,24})", re.ASCII)
+#: `user_4539…`, `gpt-5_4539…`: a key, an id or a model, and a number behind it.
+_NUMBERED: Final = re.compile(r"([\w.:/\-]*[A-Za-z0-9]_{1,2})(\d[\d\-]{10,24})", re.ASCII)
 _LONGEST_NUMBERED: Final = 80
 #: A text as long is remembered when nothing was encoded in it.
 _WORTH_REMEMBERING: Final = 512

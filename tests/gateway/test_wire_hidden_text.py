@@ -172,7 +172,16 @@ def test_other_numbers_stay(written: str) -> None:
     assert Scanner(engine()).free(value) is value
 
 
-@pytest.mark.parametrize("key", ["card_4539578763621486", "unknown_4539-5787-6362-1486"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "card_4539578763621486",
+        "unknown_4539-5787-6362-1486",
+        "gpt-5_4539578763621486",
+        "call_1_4539578763621486",
+        "computer_20250124_4539578763621486",
+    ],
+)
 def test_a_number_behind_the_letters_of_a_key_is_read(key: str) -> None:
     assert "4539" not in next(iter(Scanner(engine()).free({key: 1})))
     assert "4539" not in Scanner(engine()).string(key)
