@@ -226,6 +226,12 @@ class State:
         hidden = set(closed[: max(0, len(closed) - CLOSED_ROWS_SHOWN)])
         return [task for task in self.tasks.values() if task.id not in hidden]
 
+    def gate_rows(self) -> list[Gate]:
+        """Return the gates to show: all that are open, and the latest decided ones."""
+        decided = [gate.id for gate in self.gates.values() if gate.decision is not Decision.OPEN]
+        hidden = set(decided[: max(0, len(decided) - CLOSED_ROWS_SHOWN)])
+        return [gate for gate in self.gates.values() if gate.id not in hidden]
+
 
 _State = TypeVar("_State", bound=State)
 #: The tables of the board that grow with the run.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -268,6 +268,13 @@ def encode_command(command: Command) -> bytes:
 def ok(**fields: object) -> bytes:
     """Return an ack whose first key is `"status":"ok"`, as every existing client expects."""
     return _line({"status": "ok", **fields})
+
+
+def ok_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the ack of `ok` with one list in it. Written row by row, for a thread: to write a long
+    one in one call would keep all other threads waiting."""
+    head = ok(**{name: []}).removesuffix(b"]}\n")
+    return head + b",".join(_line(row)[:-1] for row in rows) + b"]}\n"
 
 
 def delegate_ack(targets: tuple[Target, ...]) -> bytes:

@@ -26,7 +26,17 @@ from deck.journal import JournalFailed
 from deck.neighbors import Neighbors
 from deck.notes import noted
 from deck.parts import Parts
-from deck.protocol import Command, Target, TargetState, Verb, delegate_ack, error, ok, one_line
+from deck.protocol import (
+    Command,
+    Target,
+    TargetState,
+    Verb,
+    delegate_ack,
+    error,
+    ok,
+    ok_rows,
+    one_line,
+)
 from deck.recall import Ask
 from deck.roster import find_program
 from deck.routing import refuse_unrouted
@@ -352,7 +362,7 @@ class Session:
         return ok(**self.status())
 
     async def _gates(self, command: Command, caller: Caller) -> bytes:
-        return ok(gates=view.gates(self._desk))
+        return await asyncio.to_thread(ok_rows, "gates", view.gates(self._desk))
 
     async def _show(self, command: Command, caller: Caller) -> bytes:
         return await showing.show(self._desk, self._open_parts.gatekeeper, command, caller)

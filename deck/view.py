@@ -6,6 +6,7 @@ nothing. Texts come from agents and are one line, but not markup: faces show the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from deck.approvals import progress
@@ -28,7 +29,7 @@ def read_ahead(desk: Desk) -> None:
     """Read what a status says of each text, so that no later one waits for the disk: agents may
     have left a mebibyte in each. Blocks; called in a thread at the start of a session."""
     state = desk.state
-    gated = (state.tasks.get(gate.task) for gate in state.gates.values())
+    gated = (state.tasks.get(gate.task) for gate in state.gate_rows())
     for task in (*state.rows(), *gated):
         desk.texts.line(task.text_ref if task else "")
     for report in list(state.reports.values())[-REPORTS_SHOWN:]:
@@ -47,7 +48,7 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
         "roles": [_role(desk, seat) for seat in desk.seats.values()],
         "tasks": [task_row(desk, task) for task in state.rows()],
         "reports": _reports(desk),
-        "gates": gates(desk),
+        "gates": [gate_row(desk, gate) for gate in state.gate_rows()],
         "gateway": {
             "on": gateway.enforced,
             "wanted": gateway.config.mode is not GatewayMode.OFF,
@@ -62,9 +63,10 @@ def status(desk: Desk, metering: Metering, phase: str) -> dict[str, Any]:
     }
 
 
-def gates(desk: Desk) -> list[dict[str, Any]]:
-    """Return every gate of the run, oldest first."""
-    return [gate_row(desk, gate) for gate in desk.state.gates.values()]
+def gates(desk: Desk) -> Iterator[dict[str, Any]]:
+    """Yield every gate of the run, oldest first. May be read in a thread."""
+    for gate in desk.state.gates.values():
+        yield gate_row(desk, gate)
 
 
 def gate_row(desk: Desk, gate: Gate) -> dict[str, Any]:

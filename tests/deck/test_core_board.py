@@ -131,6 +131,19 @@ def test_open_rows_never_leave_the_view() -> None:
     assert len(rows) == 9 + CLOSED_ROWS_SHOWN
 
 
+def test_open_gates_never_leave_the_view_and_decided_ones_do_in_the_end() -> None:
+    entries = []
+    for n in range(1, 300):
+        entries.append(added(f"T{n}", state=TaskState.GATED))
+        entries.append(Entry(Op.GATE_OPENED, at=3, id=f"G{n}", task=f"T{n}", ref="aa"))
+        if n > 5:
+            decided = Entry(Op.GATE_DECIDED, at=4, id=f"G{n}", state="rejected", sender="anna")
+            entries.append(decided)
+    shown = [gate.id for gate in board(*entries).gate_rows()]
+    assert shown[:5] == [f"G{n}" for n in range(1, 6)]
+    assert shown[5:] == [f"G{n}" for n in range(300 - CLOSED_ROWS_SHOWN, 300)]
+
+
 texts = st.text(max_size=8)
 
 

@@ -21,6 +21,7 @@ from deck.protocol import (
     encode_command,
     error,
     ok,
+    ok_rows,
     one_line,
     parse,
     parse_ack,
@@ -188,3 +189,8 @@ def test_what_is_typed_is_one_printable_line(text: str) -> None:
     line = one_line(text)
     assert len(line) <= 400
     assert all(c.isprintable() for c in line)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=5) | st.integers())))
+def test_rows_written_one_by_one_are_the_same_ack(rows: list[dict[str, object]]) -> None:
+    assert ok_rows("gates", iter(rows)) == ok(gates=rows)
