@@ -89,7 +89,9 @@ def _key(name: str) -> str:
 def _read(data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as failure:
+    except UnicodeDecodeError as failure:
+        raise CannotEdit(f"byte {failure.start} is not UTF-8; save the file as UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as failure:
         raise CannotEdit(f"it cannot be read: {failure}") from None
 
 

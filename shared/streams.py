@@ -10,19 +10,24 @@ before anything is printed.
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import os
 import sys
-from typing import Final
-
-#: How each standard stream is opened on the null device if it was closed. Standard output is not
-#: writable there, so that its loss is an error as with every other program (`echo >&-`).
-_CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
 
-def make_whole() -> None:
+class ClosedOutput(enum.IntEnum):
+    """What is done with what is printed to a standard output that was closed."""
+
+    #: Its loss is an error, as with every program that copies something (`echo >&-`).
+    REFUSES = os.O_RDONLY
+    #: It goes nowhere: what the command did is what counts.
+    SWALLOWS = os.O_WRONLY
+
+
+def make_whole(output: ClosedOutput = ClosedOutput.REFUSES) -> None:
     """Open what was closed and let every character through, as `?` if need be."""
-    for number, mode in _CLOSED:
+    for number, mode in ((0, os.O_RDONLY), (1, output), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:

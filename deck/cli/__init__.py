@@ -7,7 +7,6 @@ second to load. Ctrl-C while anything loads ends the program like any other, wit
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -26,12 +25,17 @@ def main() -> None:
     """Run the command line of this process."""
     try:
         with _quiet():
+            from shared.streams import ClosedOutput, make_whole
+
+            make_whole(ClosedOutput.SWALLOWS)
             work = _way(sys.argv[1:])
-        for stream in (sys.stdout, sys.stderr):
-            # A name that is not UTF-8 must not turn an answer into a traceback.
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")
-        work()
+        status: object = 0
+        try:
+            work()
+        except SystemExit as end:
+            status = 0 if end.code is None else end.code
+        _deliver_answer(is_told=status != 0)
+        sys.exit(status if isinstance(status, int) else 1)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -49,30 +53,25 @@ def _way(arguments: Sequence[str]) -> Callable[[], None]:
 def _run(errand: Callable[[], None]) -> None:
     from deck.cli.failure import DEBUG_ENV, fail, unexpected
 
-    status: object = 0
     try:
         errand()
-    except SystemExit as end:
-        status = end.code
     except Exception as fault:
         if os.environ.get(DEBUG_ENV):
             raise
         fail(unexpected(fault))
-    _deliver_answer()
-    sys.exit(status if isinstance(status, int) else 1)
 
 
-def _deliver_answer() -> None:
+def _deliver_answer(*, is_told: bool) -> None:
     """Write out what was printed. A reader that has gone takes nothing back: the status says what
-    became of the command, so that nobody gives it twice."""
+    became of the command, so that nobody gives it twice; a failure that was told comes first."""
     from deck.cli.failure import fail
+    from shared.streams import drop_output
 
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
+        drop_output()
+        if not is_told and not isinstance(error, BrokenPipeError):
             why = error.strerror or type(error).__name__
             fail(f"the command was carried out, but its answer cannot be written: {why}")
 

@@ -108,7 +108,7 @@ def remove(name: Name, config: TeamFile = None) -> None:
     _refuse_inside()
     team = _team_file(config)
     try:
-        before = team.read_bytes()
+        before = _bytes_of(team)
         after = without_approver(before, name)
         parse_config(after, team)
     except OSError as failure:
@@ -147,7 +147,7 @@ def _with(team: Path, name: str, public: str) -> tuple[bytes, bytes | None, str]
     from deck.team_file import CannotEdit, with_approver
 
     try:
-        before = team.read_bytes()
+        before = _bytes_of(team)
     except FileNotFoundError:
         return b"", None, f"there is no {team.name} here"
     except OSError as failure:
@@ -162,11 +162,19 @@ def _with(team: Path, name: str, public: str) -> tuple[bytes, bytes | None, str]
         return before, None, f"{team.name}: {problem}"
 
 
+def _bytes_of(team: Path) -> bytes:
+    """Return what the team file holds. Raises OSError, for a pipe or a device as well."""
+    from deck.plain_files import read_plain
+    from deck.team_reader import MAX_BYTES
+
+    return read_plain(team, MAX_BYTES)
+
+
 def _document(team: Path) -> dict[str, object]:
     import tomllib
 
     try:
-        return tomllib.loads(team.read_bytes().decode("utf-8-sig"))
+        return tomllib.loads(_bytes_of(team).decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}
 
@@ -186,7 +194,7 @@ def _write(team: Path, before: bytes, after: bytes) -> None:
     from deck.team_file import replace_file
 
     try:
-        if team.read_bytes() != before:
+        if _bytes_of(team) != before:
             fail(f"{team.name} was changed meanwhile; nothing was written to it: do it again")
         replace_file(team, after)
     except OSError as failure:

@@ -14,7 +14,9 @@ DEBUG_ENV: Final = "CHORAGOS_DEBUG"
 
 def fail(sentence: object) -> NoReturn:
     """Print the sentence and end the program with 1."""
-    print(f"error: {sentence}", file=sys.stderr)
+    from shared.streams import failure_line
+
+    print(failure_line(sentence), file=sys.stderr)
     raise SystemExit(1)
 
 

@@ -31,6 +31,8 @@ def report(
     from deck.events import parse_events
     from deck.report import NoEvents, Runs, build_report
 
+    if path.is_char_device() or path.is_block_device():
+        fail(f"{path} is a device, which may have no end; name an event log")
     try:
         found = build_report(parse_events(path), Runs.ALL if every_run else Runs.LAST)
     except FileNotFoundError:

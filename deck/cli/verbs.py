@@ -32,6 +32,7 @@ from deck.cli import (
 )
 from deck.cli.failure import DEBUG_ENV, unexpected
 from shared import __version__
+from shared.streams import failure_line
 
 #: Switches, and the words for true and false that Go programs accept.
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> None:
         if not words:
             # A group without a verb: its help has been printed, and nothing was wrong.
             sys.exit(0)
-        typer.echo(f"error: {words}", err=True)
+        typer.echo(failure_line(words), err=True)
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)
 
