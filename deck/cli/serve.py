@@ -26,6 +26,7 @@ from deck.sessions import (
     control_socket,
     exchange,
     in_words,
+    read_sidecar,
 )
 
 #: A gateway may take 30 s to come up before roles are started.
@@ -142,10 +143,12 @@ def _wait_until_running(paths: SessionPaths, child: subprocess.Popen[bytes]) -> 
         if status is not None:
             return f"the session ended at once (exit {status})"
         try:
-            if exchange(paths.socket, Command(Verb.PING), 1.0).get("phase") == "running":
-                return None
+            runs = exchange(paths.socket, Command(Verb.PING), 1.0).get("phase") == "running"
         except SessionError:
-            pass
+            runs = False
+        # Of two that were started at once, one answers and the other is about to say so.
+        if runs and ((found := read_sidecar(paths.sidecar)) is None or found.pid == child.pid):
+            return None
         time.sleep(0.05)
     child.terminate()
     return f"the session did not come up within {DETACH_SECONDS:g} s and was stopped"

@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 from deck_harness import DeckRig, agent_role
 
-from deck.cli.serve import _detach
+from deck.cli.serve import _detach, _wait_until_running
 from deck.events import parse_event
 from deck.protocol import Verb
 
@@ -213,3 +215,31 @@ def test_who_forgets_the_team_file_of_the_last_session_is_told_its_name(rig: Dec
     )
     missing = rig.cli("serve", "--no-sphragis", PATH="/usr/bin:/bin")
     assert missing.stderr.startswith("error: role orchestrator: the command 'claude' is not on")
+
+
+def test_of_decks_started_at_once_only_one_is_said_to_have_started(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"))
+    command = [sys.executable, "-m", "deck.cli", "serve", "--detach", "--no-sphragis"]
+    tries = [
+        subprocess.Popen(
+            command, cwd=rig.dir, env=rig.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    ends = [(one.communicate(timeout=120), one.returncode) for one in tries]
+    assert sorted(status for _, status in ends) == [0, 1, 1]
+    for (said, wrong), status in ends:
+        if status == 0:
+            assert f"pid {rig.pid()} " in said.decode()
+        else:
+            assert (said, wrong.count(b"\n")) == (b"", 1)
+            assert wrong.startswith(b"error: a session already runs for this directory")
+
+
+def test_a_session_that_answers_is_not_taken_for_another_one_that_was_started(
+    rig: DeckRig,
+) -> None:
+    rig.team(agent_role("orchestrator"))
+    rig.serve()
+    late = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5); exit(1)"])
+    assert _wait_until_running(rig.paths, late) == "the session ended at once (exit 1)"
