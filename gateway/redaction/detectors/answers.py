@@ -90,6 +90,8 @@ _ALGORITHM: Final = re.compile(
 _NO_WORD: Final = re.compile(r"[(){}\[\]=<>\\]|::|->|/.*/|\A[-./~#%@]|%[sdr]|\Ahttps?")
 _SOME_SIGN: Final = re.compile(r"[!#$%&*?@^+~]")
 _INNER_DIGIT: Final = re.compile(r"\d[^\d\W]|[^\w]\d|\d[^\w]\w")
+#: What may follow a password and lead to another.
+_JOINTS: Final = frozenset("\"'` ,;./")
 #: `and for bob it is …`, behind a value that was told
 _ALSO: Final = re.compile(
     r"[\"'`]?(?:[ ]?[,;./]|[ ]\([^()\n]{1,24}\))?(?:[ ](?:and|or|but|und|oder|y|et|e|en|i|og|och))?"
@@ -125,6 +127,8 @@ def answer_to(text: str, at: int, end: int) -> Span | None:
 
 def also_told(text: str, at: int) -> Iterator[Span]:
     """Yield what is told together with the password that ends at `at`."""
+    if text[at : at + 1] not in _JOINTS:
+        return
     found = _behind(text, _ALSO.match(text, at))
     if found is not None:
         yield Span(*found, "SECRET", 0.7, "answer")

@@ -328,21 +328,28 @@ def commands(source: Source, judge: Judge) -> Iterator[Span]:
     if not source.may_hold_words(_PART):
         return
     text = source.folded
+    judged: dict[tuple[str, str], bool] = {}  # commands repeat
     for index, at, _end in _SEARCH.find_matches_as_indexes(source.folded, overlapping=True):
         match = _SHAPES[index].match(source.text, at)
         if match is None:
             continue
         part = "value" if match["value"] is not None else "bare"
-        value = match[part]
-        if part == "bare" and not is_chosen(value):
-            continue
         if part == "value" and text.startswith("identified", at) and not _states(source, at):
             continue
-        if (
-            len(value) >= SHORTEST
-            and not judge.is_placeholder("", value)
-            and value[0] not in "$([{<-"
-            and not (value[0] == "%" and value[-1] == "%")
-            and value.lower() not in CONSTANTS
-        ):
+        value = match[part]
+        known = judged.get((part, value))
+        if known is None:
+            known = (part == "value" or is_chosen(value)) and _is_password(value, judge)
+            judged[part, value] = known
+        if known:
             yield Span(match.start(part), match.end(part), "SECRET", 0.8, "command")
+
+
+def _is_password(value: str, judge: Judge) -> bool:
+    return (
+        len(value) >= SHORTEST
+        and not judge.is_placeholder("", value)
+        and value[0] not in "$([{<-"
+        and not (value[0] == "%" and value[-1] == "%")
+        and value.lower() not in CONSTANTS
+    )

@@ -39,6 +39,8 @@ _OPENING: Final = re.compile(
     r"(?:(?P<open>[\[{(])|(?P<lines>\r?\n(?=[ \t]{1,40}\S|- )))",
     re.IGNORECASE,
 )
+#: More than an opening is long.
+_OPENING_REACH: Final = 256
 _SIGNS: Final = re.compile(
     r"[\[\]{}()]|\"(?:[^\"\\\n]|\\.){0,600}\"|'(?:[^'\\\n]|\\.){0,600}'|`[^`\n]{0,600}`"
 )
@@ -99,11 +101,16 @@ def handed(source: Source, judge: Judge) -> Iterator[Span]:
     if not source.may_hold_words(_PART):
         return
     text, folded, done = source.text, source.folded, 0
+    seen: set[str] = set()
     for at in _places(folded):
         if at < done:
             continue
+        window = text[at : at + _OPENING_REACH]  # lines repeat
+        if window in seen:
+            continue
         opening = _OPENING.match(text, at)
         if opening is None:
+            seen.add(window)
             continue
         head = re.match(_TELLING, text[at : opening.end()], re.IGNORECASE)
         name = head.group() if head is not None else ""

@@ -195,9 +195,8 @@ _PART: Final = part_of(_WORDS)
 TRIGGERS: Final = _WORDS
 
 
-#: What was found beside a word: how far behind its beginning reading goes on, and the finds as
-#: they stand from there.
-_Known = tuple[int, tuple[Span, ...]]
+#: What was found beside a word: where the word was, where reading went on, and the finds.
+_Known = tuple[int, int, list[Span]]
 #: Behind a find so near to its word, all that is read stands within the stretch.
 _NEAR: Final = 40
 
@@ -218,14 +217,17 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
             continue
         window = text[max(0, at - BACK) : end + _WINDOW]  # lines repeat
         known = seen.get(window)
-        if known is None:
-            spans, read, surely = _beside(text, at, end, judge, password=password)
-            known = read - at, tuple(_moved(span, -at) for span in spans)
-            if surely:
-                seen[window] = known
-        done = max(done, at + known[0])
-        for span in known[1]:
-            yield _moved(span, at)
+        if known is not None:
+            by = at - known[0]
+            done = max(done, known[1] + by)
+            for span in known[2]:
+                yield _moved(span, by)
+            continue
+        spans, read, surely = _beside(text, at, end, judge, password=password)
+        if surely:
+            seen[window] = at, read, spans
+        done = max(done, read)
+        yield from spans
 
 
 def _moved(span: Span, by: int) -> Span:
@@ -237,7 +239,7 @@ def _beside(
 ) -> tuple[list[Span], int, bool]:
     """What stands beside the word at `at` to `end`, where reading goes on, and whether the text
     close to the word said so."""
-    spans = list(_changes(text, end)) if password else []
+    spans = list(_changes(text, end)) if password and text[end] == " " else []
     span, surely = _behind(text, at, end, judge, password=password)
     if span is not None:
         spans.append(span)
@@ -265,14 +267,14 @@ def _behind(
 
 #: `password changed from … to …`
 _CHANGE: Final = re.compile(
-    r"[ \t](?:(?:was |has been |is )?(?:changed|rotated|updated|reset|"
+    r"[ ](?:(?:was |has been |is )?(?:changed|rotated|updated|reset|"
     r"switched)[ \t])?from[ \t][\"'`]?(?P<old>[^\s\"'`]{6,128})"
     r"[\"'`]?[ \t]to[ \t][\"'`]?(?P<new>[^\s\"'`]{6,128})"
 )
 
 
 #: `the password (otter743)`
-_BRACKETED: Final = re.compile(r"[ \t]\((?P<value>[^\s()]{6,64})\)")
+_BRACKETED: Final = re.compile(r"[ ]\((?P<value>[^\s()]{6,64})\)")
 
 
 def _changes(text: str, at: int) -> Iterator[Span]:
