@@ -46,7 +46,11 @@ class Finding:
 
     def line(self) -> str:
         """Return the finding as existing decks print it."""
-        return f"{self.level:<4}  {self.name:<14} {self.message}"
+        return self.spread(14)
+
+    def spread(self, names: int) -> str:
+        """Return the finding with `names` columns for its name."""
+        return f"{self.level:<4}  {self.name:<{names}} {self.message}"
 
 
 def diagnose(facts: Facts) -> list[Finding]:

@@ -23,6 +23,7 @@ from shared.ledger.reading import Found, Item
 from shared.ledger.selecting import role_of, task_of, text_at
 from shared.ledger.stats import Files, Stats, Tally
 from shared.ledger.words import decision, describe, milliseconds, moment, redacted, tokens
+from shared.screen import folded, width
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -297,9 +298,7 @@ def print_explained(pairs: Iterable[tuple[str, str]]) -> None:
 def print_stats(stats: Stats, files: Files, directory: str) -> None:
     """Print the figures of a log for people."""
     span = "none" if stats.first is None else f"{stats.first} to {stats.last}"
-    print(
-        screen.folded(f"{directory}: {stats.records:,} records ({span}), {_size(files.bytes)}", 10)
-    )
+    print(folded(f"{directory}: {stats.records:,} records ({span}), {_size(files.bytes)}", 10))
     pruned = f", pruned to record {files.pruned_to}" if files.pruned_to else ""
     outside = (
         f"{files.cosignatures} cosigned, {files.stamps} time-stamped, {files.timestamps} in "
@@ -314,7 +313,7 @@ def print_stats(stats: Stats, files: Files, directory: str) -> None:
         ("kinds", _counts(stats.kinds)),
     ):
         if text:
-            print(screen.folded(f"{heading:<9} {text}", 10))
+            print(folded(f"{heading:<9} {text}", 10))
     for title, tallies in (("role", stats.roles), ("day", stats.days)):
         if tallies:
             print()
@@ -338,7 +337,7 @@ def _print_tallies(title: str, tallies: Mapping[str, Tally]) -> None:
     rows += [_figures(name, tallies[name]) for name in sorted(tallies)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     beside = sum(widths) + 2 * len(widths)
-    columns = screen.width()
+    columns = width()
     fits = columns is None or columns - beside >= _BESIDE
     lines = [
         "  ".join(
@@ -352,11 +351,11 @@ def _print_tallies(title: str, tallies: Mapping[str, Tally]) -> None:
         tally = tallies[name]
         why = [_counts(counts) for counts in (tally.refusals, tally.redactions) if counts]
         if fits:
-            print(screen.folded(f"{line}  {'; '.join(why)}".rstrip(), beside))
+            print(folded(f"{line}  {'; '.join(why)}".rstrip(), beside))
             continue
         print(line)
         if why:
-            print(screen.folded(f"  {'; '.join(why)}", 2))
+            print(folded(f"  {'; '.join(why)}", 2))
 
 
 _FIGURES: Final = ("calls", "refused", "redacted", "tokens in", "out", "p50 ms", "p95 ms")

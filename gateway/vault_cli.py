@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gateway import screen
 from gateway.errors import GatewayError
 from shared.paths import expanded
+from shared.screen import folded
 
 if TYPE_CHECKING:
     from gateway.redaction.owed import Debt
@@ -153,9 +153,9 @@ def doctor(config: Config = None) -> None:
     ]
     troubles = list(_troubles(settings, policy))
     for name, text in lines:
-        print(screen.folded(f"{name:<10} {text}", 11))
+        print(folded(f"{name:<10} {text}", 11))
     for trouble in troubles:
-        print(screen.folded(f"warning: {trouble}", 9))
+        print(folded(f"warning: {trouble}", 9))
     raise typer.Exit(1 if troubles else 0)
 
 

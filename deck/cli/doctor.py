@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deck.cli.failure import fail, here
+
+if TYPE_CHECKING:
+    from deck.doctor import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -43,14 +47,23 @@ def doctor(
         fail("--transcripts is about the bundle; add --bundle")
     directory = here()
     findings = diagnose(collect(config, directory, os.environ))
-    for finding in findings:
-        typer.echo(finding.line())
+    _show(findings)
     if bundle is not None:
         lines = [finding.line() for finding in findings]
         _write(Path(bundle) if bundle else None, directory, lines, config, transcripts)
     failed = sum(finding.level is Level.FAIL for finding in findings)
     if failed:
         fail(f"{failed} check(s) failed")
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    """Print the findings: lined up and folded on a terminal, as existing decks do elsewhere."""
+    from shared.screen import folded, width
+
+    names = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        line = finding.line() if width() is None else finding.spread(names)
+        typer.echo(folded(line, len(f"OK    {' ' * names} ")))
 
 
 def _write(

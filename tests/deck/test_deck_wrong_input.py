@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -77,3 +82,29 @@ def test_an_answer_that_cannot_be_written_is_a_failure_unless_nobody_asked_for_i
     one_sentence(shell("choragos version >/dev/full", tmp_path))
     result = shell("choragos version >&-", tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_doctor_lines_up_and_folds_between_words_on_a_terminal(tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [BIN, "doctor"],
+        cwd=tmp_path,
+        env={**env, "HOME": str(tmp_path)},
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(follower)
+    written = b""
+    with contextlib.suppress(OSError):  # the other end has gone
+        while block := os.read(leader, 1 << 16):
+            written += block
+    process.wait(30)
+    os.close(leader)
+    lines = written.decode().splitlines()
+    assert all(len(line) <= 80 or "/" in line for line in lines)  # a path is not broken
+    # The built-in team has a role whose name is longer than the usual column.
+    starts = {line.index("the command") for line in lines if "the command" in line[:40]}
+    assert len(starts) <= 1
+    assert any(line.startswith(" " * 20) for line in lines), lines
