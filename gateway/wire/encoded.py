@@ -94,6 +94,8 @@ _ZEROS: Final[Mapping[tuple[bool, bool, bool, bool], str]] = {
     (False, True, True, True): "utf-32-le",
     (True, True, True, False): "utf-32-be",
 }
+#: The first byte of a mark, or a later one.
+_MARKS: Final = 0xFE
 #: What a text of an older encoding has at least: bytes, and the share that is ASCII to read.
 _SHORTEST_OLD: Final = 32
 _OLD_SHARE: Final = 0.9
@@ -245,7 +247,8 @@ def _opened(word: str) -> tuple[str, str] | None:
 
 def _decoded(raw: bytes) -> tuple[str, str] | None:
     """Return bytes as text with its encoding, or None when they are none."""
-    wide = wide_encoding(raw)
+    # Most are none: one look tells that there is no zero in them, nor a mark of wide characters.
+    wide = wide_encoding(raw) if b"\0" in raw or raw[0] >= _MARKS else None
     for encoding in (wide, "utf-8") if wide is not None else ("utf-8",):
         with contextlib.suppress(UnicodeDecodeError):
             return raw.decode(encoding), encoding
