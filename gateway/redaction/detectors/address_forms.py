@@ -31,15 +31,20 @@ SMALL_WORD: Final = (
 #: The end of a line within an address, and what quotes or lists put before the next one.
 BREAK: Final = r"[ ]?,?[ ]{0,2}(?:\r?\n|\\n)[ \t>|#*/\-]{0,10},?[ ]{0,2}"
 SEP: Final = rf"(?:,?[ ]{{1,2}}|,|{BREAK})"
-#: A town, with what stands in parentheses behind it.
+#: A town, with what stands in parentheses behind it; a sentence that ends with it goes no further.
 PLACE: Final = (
     rf"{UP}[\w'’.\-]{{1,24}}(?:[ ]\([\w ]{{2,24}}\))?"
-    rf"(?:[ ](?:{UP}[\w'’.\-]{{0,24}}|\({UP}[\w ]{{1,24}}\)|{SMALL_WORD}(?=[ '’]))){{0,5}}"
+    rf"(?:(?<![^\W\d_]{{4}}\.)[ ]"
+    rf"(?:{UP}[\w'’.\-]{{0,24}}|\({UP}[\w ]{{1,24}}\)"
+    rf"|{SMALL_WORD}(?=['’]|[ ](?:{SMALL_WORD}[ ])?{UP}))){{0,5}}"
 )
 #: A flat, a floor, a stair, a door.
 UNIT: Final = (
-    r"(?:#[ ]?\d{1,5}[A-Za-z]?|[A-H][ ]\d{1,3}|(?:\d{1,2}|st)\.[ ]?(?:tv|th|mf)\.?|(?:suite|ste"
-    r"|apt|apartment|unit|flat|floor|fl|room|rm|appt|appartement|"
+    r"(?:#[ ]?\d{1,5}[A-Za-z]?|[A-H][ ]\d{1,3}|(?:\d{1,2}|st)\.[ ]?(?:tv|th|mf)\.?"
+    r"|(?:\d{1,2}\.[ ]?(?:OG|Obergeschoss|Stock|Etage|Geschoss)|Erdgeschoss|Dachgeschoss|Hinterhaus"
+    r"|Vorderhaus|Gartenhaus|EG|DG|HH|VH)\b(?:[ ](?:links|rechts|mitte|li\.|re\.|mi\.))?"
+    r"|(?:suite|ste"
+    r"|apt|apartment|unit|flat|floor|fl|level|shop|room|rm|appt|appartement|apto|apartamento|andar|sala|"
     r"wohnung|whg|top|stiege|piso|planta|puerta|esc|escalera|dpto|lok|lokal|m|byt|lgh|leil|int"
     r"|interno|"
     r"scala|bus|bte|boîte|bât|bâtiment|étage|etage|og|eg|dcha|izq|esq|box|building|bldg|block|blk|"

@@ -30,7 +30,7 @@ _COUNTRY: Final = (
 #: What may follow a street, tried again and again: a code and its place (Iceland's are short), a
 #: place and its code.
 CODE_PLACE: Final = re.compile(
-    rf"{SEP}(?:{CODE})(?:[ ]{{1,2}}|,[ ]?){PLACE}(?:[ ]\d{{1,2}}(?!\w))?"
+    rf"{SEP}(?:(?:te|à)[ ])?(?:{CODE})(?:[ ]{{1,2}}|,[ ]?){PLACE}(?:[ ]\d{{1,2}}(?!\w|\.\d))?"
     rf"|{SEP}\d{{3}}[ ]{UP}(?=[\w.]{{0,20}}[ðþæöáéíóúýÐÞÆÖÁÉÍÓÚÝ])\w{{2,24}}"
 )
 PLACE_CODE: Final = re.compile(

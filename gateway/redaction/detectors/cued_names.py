@@ -43,11 +43,17 @@ _INTRODUCTIONS: Final = (
     "mijn naam is", "nazywam się", "mam na imię", "jag heter", "mitt namn är", "jeg heter",
     "jeg hedder", "mit navn er", "nimeni on", "jmenuji se", "volám sa", "a nevem",
     "numele meu este", "mă numesc", "με λένε", "ονομάζομαι", "меня зовут", "казвам се", "zovem se",
-    "ime mi je", "minu nimi on", "mano vardas",
+    "ime mi je", "minu nimi on", "mano vardas", "je soussigné", "je soussignée",
+    "je soussigné(e)", "il sottoscritto",
+    "la sottoscritta", "ondergetekende", "niżej podpisany", "niżej podpisana", "el abajo firmante",
+    "la abajo firmante", "o abaixo assinado", "a abaixo assinada",
 )  # fmt: skip
 #: Words behind which often somebody is named; only names with a known first name count.
 _MENTIONS: Final = (
-    "my manager is", "my boss is", "my colleague is", "opened by", "closed by", "raised by",
+    "worked with", "works with", "eu,", "yo,", "ich,", "sou a", "sou o", "benutzer", "benutzerin",
+    "nutzer", "nutzerin", "mitarbeiter", "mitarbeiterin", "bewerber", "bewerberin", "mieter",
+    "mieterin", "zeuge", "zeugin", "my manager is", "my boss is", "my colleague is",
+    "opened by", "closed by", "raised by",
     "filed by", "handled by", "according to", "call with",
     "interview with", "conversation with", "gespräch mit", "anruf von", "notre client",
     "notre cliente", "klientka", "rozmowa z", "send it to", "sent it to", "i am", "i'm", "i’m",
@@ -68,7 +74,29 @@ _PARTIES: Final = (
     "kunde", "kundin", "patientin", "le client", "la cliente", "el cliente", "la clienta",
     "il cliente", "de klant", "o cliente", "pacjent", "pacjentka", "klientka", "il paziente",
     "la paziente", "el paciente", "la paciente", "o paciente", "a paciente", "le patient",
-    "la patiente", "de patiënt", "potilas",
+    "la patiente", "de patiënt", "potilas", "paziente", "paciente",
+    "utilisateur", "utilisatrice", "usuario", "usuaria", "utente", "gebruiker", "utilizador",
+    "utilizadora", "usuário", "usuária", "użytkownik", "użytkowniczka", "empleado", "empleada",
+    "salarié", "salariée", "dipendente", "medewerker", "pracownik", "emergency contact for",
+    "certify that", "certifie que", "certifico que", "certifico che", "rilasciata a",
+    "rilasciato a", "délivré à", "délivrée à", "expedido a", "expedida a", "ausgestellt auf",
+    "ausgestellt für", "afgegeven aan", "wydany dla", "wydana dla", "intestato a", "intestata a",
+    "au nom de", "a nombre de", "em nome de", "a nome di", "op naam van", "auf den namen",
+    "in the name of", "payable to", "defendant", "plaintiff", "claimant", "appellant", "respondent",
+    "petitioner", "husband", "wife", "daughter", "mother", "father", "ehemann", "ehefrau",
+    "tochter", "sohn", "mon mari", "son mari", "épouse", "époux", "ma fille", "sa fille",
+    "mon fils", "son fils", "marido", "esposa", "hijo",
+    "hija", "marito", "moglie", "figlio", "figlia", "filho", "filha", "echtgenoot", "echtgenote",
+    "dochter", "zoon", "mąż", "żona", "córka",
+)  # fmt: skip
+#: Whom others are called by: a first name alone is enough, and a comma may stand before the name.
+_RELATIONS: Final = frozenset(
+    ["husband", "wife", "daughter", "son", "mother", "father", "ehemann", "ehefrau", "tochter",
+     "sohn", "mon mari", "son mari", "épouse", "époux", "ma fille", "sa fille", "mon fils",
+     "son fils", "marido", "esposa", "hijo", "hija",
+     "marito", "moglie", "figlio", "figlia", "filho", "filha", "echtgenoot", "echtgenote",
+     "dochter", "zoon", "mąż", "żona", "córka", "manager", "ondergetekende", "il sottoscritto",
+     "la sottoscritta", "eu,", "yo,", "ich,"]
 )  # fmt: skip
 #: Lines that end a letter; the name stands on the next line, or behind a comma.
 _CLOSINGS: Final = (
@@ -125,7 +153,9 @@ def cued_names(source: Source) -> Iterator[Span]:
         if index in _CLOSING_CUES:
             yield from _signature(text, at, end)
         if not text.startswith(" ", end):
-            continue
+            if not text.startswith(", ", end) or CUE_NAMES[index] not in _RELATIONS:
+                continue
+            end += 1
         cue = _CUES[CUE_NAMES[index]]
         small = text[end + 1 : end + 2].islower() and _may_be_small(text, cue, at, end)
         if not (small or text[end + 1 : end + 2].isupper()) and (
@@ -180,6 +210,8 @@ def _is_told(text: str, cue: _Cue, at: int, parts: list[tuple[int, int]], writte
         )
     if cue is _Cue.INTRODUCTION:
         return is_known(text, parts) or is_unusual(text, parts)
+    if len(parts) < 2 and written in _RELATIONS:
+        return is_known(text, parts) and is_unusual(text, parts)
     if len(parts) < 2 or not is_unusual(text, parts[1:]):
         return False
     return is_known(text, parts) or (cue is _Cue.PARTY and is_unusual(text, parts))

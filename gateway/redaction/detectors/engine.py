@@ -43,7 +43,7 @@ from gateway.redaction.spans import Span, cut_out, resolve
 from gateway.redaction.tokens import WRITTEN
 
 #: Part of every cache key: change it with any change of any rule.
-RULES_VERSION: Final = "16"
+RULES_VERSION: Final = "17"
 
 RULES: Final[tuple[type[Rule], ...]] = (
     PrivateKeyRule,

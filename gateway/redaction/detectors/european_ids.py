@@ -54,6 +54,7 @@ from gateway.redaction.detectors.id_checks import (
     is_nino_in_context,
     is_personnummer,
     is_rodne_cislo,
+    is_spanish_security,
     row,
 )
 
@@ -84,7 +85,8 @@ VALUES: Final = (
     row(
         "TAXID",
         "fr-nif",
-        "numéro fiscal|numero fiscal|spi|référence fiscale|identifiant fiscal|nif",
+        "numéro fiscal|numero fiscal|n fiscal|n° fiscal|nº fiscal|"
+        "no fiscal|spi|référence fiscale|identifiant fiscal|nif",
         rf"[0-3]\d{SIGN}\d\d{SIGN}\d{{3}}{SIGN}\d{{3}}{SIGN}\d{{3}}",
         checked(fr_nif),
     ),
@@ -110,6 +112,14 @@ VALUES: Final = (
         "dni|nif|nie|documento nacional|documento de identidad|nif nie|dni nif|documento|cif",
         r"\d{8}[ \-]?[A-Z]|\d{1,2}\.\d{3}\.\d{3}[ \-]?[A-Z]|[XYZ][ \-]?\d{7}[ \-]?[A-Z]",
         checked(es_dni, es_nie),
+    ),
+    row(
+        "NATIONAL_ID",
+        "nuss",
+        "nss|nuss|naf|seguridad social|número de afiliación|nº afiliación|"
+        "número de la seguridad social|número de seguridad social",
+        rf"\d\d{SIGN}\d{{7,8}}{SIGN}\d\d",
+        is_spanish_security,
     ),
     row(
         "NATIONAL_ID",

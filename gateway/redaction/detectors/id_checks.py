@@ -228,6 +228,15 @@ def is_german_pension(written: str) -> bool:
     return total % 10 == int(bare[11])
 
 
+def is_spanish_security(written: str) -> bool:
+    """Spain's number of affiliation (Real Decreto 84/1996, article 21): province, number, mod 97;
+    numbers below ten million are written with seven digits or with a zero before them."""
+    bare = written.translate(_SIGNS)
+    province, number, control = int(bare[:2]), int(bare[2:-2]), int(bare[-2:])
+    shift = 10**7 if number < 10**7 else 10**8
+    return 1 <= province <= 66 and (province * shift + number) % 97 == control
+
+
 def is_hungarian_tax(written: str) -> bool:
     """Act CL of 2017, annex: digits times their place, mod 11."""
     return sum(int(d) * (i + 1) for i, d in enumerate(written[:9])) % 11 == int(written[9])

@@ -35,11 +35,13 @@ _DOMAIN: Final = re.compile(r"@[\w.\-]{1,255}")
 _REPLACED: Final = re.compile(rf"[<(]{HIDDEN}{{1,64}}[>)]")
 #: Between a name and its address: `Name <address>`, `Name (mailto:address)`.
 _OPENING: Final = re.compile(r"[ \t]\\?(?:[<(]|\(<)(?:mailto:)?\Z")
+#: `Name — address`, `Name: address`: only with a first name people bear.
+_DASH: Final = re.compile(r"(?:[ ][–—-]|:)[ ]\Z")
 #: `Name,address`: a row without a head.
 _CELL_BEFORE: Final = re.compile(r"[\"']?[,;\t|][ ]?[\"']?\Z")
 #: What stands before a display name.
 _BEFORE_NAME: Final = re.compile(
-    r"[,;>|(\[\t\n\"“”*=#•]|:(?:\d\d[ ](?:[ap]\.?m\.?,?[ ])?)?|(?<=\s)"
+    r"[,;>|(\[\t\n\"“”*=#•]|:(?:\d\d[ ](?:[ap]\.?m\.?,?[ ])?)?|(?<!\S)"
     r"(?:by|and|from|to|cc|with|schrieb|wrote|--?)\s",
     re.IGNORECASE,
 )
@@ -131,6 +133,12 @@ def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:
             if len(parts) > 1 or is_known(text, parts):
                 yield Span(end + 2, parts[-1][1], "NAME", 0.8, "mailed")
             return
+    dash = _DASH.search(text, max(0, start - 4), start)
+    if dash is not None:
+        span = _before(text, dash.start())
+        if span is not None and is_known(text, person_at(text, *span)):
+            yield Span(*span, "NAME", 0.8, "mailed")
+        return
     cell = _CELL_BEFORE.search(text, max(0, start - 4), start)
     if cell is not None:
         yield from _row(text, cell.start())
@@ -139,7 +147,7 @@ def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:
 def _row(text: str, end: int) -> Iterator[Span]:
     """The cell that ends at `end`, before one with an address."""
     start = max(0, end - LONGEST)
-    for sign in "\n,;":
+    for sign in ("\n", ",", ";", ": "):  # the last: `dana: Jane Doe, jane@…`
         start = max(start, text.rfind(sign, start, end) + 1)
     if text[end : end + 1] in ("'", '"'):  # `VALUES ('Jane Doe', 'jane@…'`
         start = max(start, text.rfind(text[end], start, end) + 1)

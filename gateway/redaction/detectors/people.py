@@ -1,6 +1,7 @@
 """Names of people where a text itself says that one stands there: fields (`"first_name"`, `Kunde:`,
 a column), trailers and mail headers (`Signed-off-by:`, `Name <address>`), titles and greetings
-(`Herr …`, `Dear …,`), and sentences that introduce somebody (`my name is …`).
+(`Herr …`, `Dear …,`), and sentences that introduce somebody (`my name is …`) or describe them
+(`…, born on …`).
 
 Owns the rule; each place where names stand is a module of its own, and `person_names` judges the
 words. No language model: a name outside such places is the business of `ner`. Invariant: pure and
@@ -14,6 +15,8 @@ from typing import ClassVar
 
 from gateway.redaction.detectors.base import HIDDEN, Rule, Source, Triggers
 from gateway.redaction.detectors.cued_names import CUE_NAMES, cued_names
+from gateway.redaction.detectors.described_names import TRIGGERS as DESCRIBED
+from gateway.redaction.detectors.described_names import described_names
 from gateway.redaction.detectors.directory_names import (
     DIRECTORY,
     FHIR,
@@ -49,6 +52,7 @@ class PeopleRule(Rule):
                 *CUE_NAMES,
                 *DIRECTORY,
                 *GATHERINGS,
+                *DESCRIBED,
                 *FHIR,
                 *EASTERN_FIELDS,
             )
@@ -65,6 +69,7 @@ class PeopleRule(Rule):
         yield from directory_names(source)
         yield from resource_names(source)
         yield from gathered(source)
+        yield from described_names(source)
         yield from eastern_names(text)
 
     def value_spans(self, key: str, value: str, *, beside: str = "") -> Iterator[Span]:

@@ -20,6 +20,7 @@ from gateway.redaction.detectors.person_names import (
     MOST_SEEN,
     PERSONAL,
     Place,
+    is_known,
     is_name,
     person_at,
     small_person_at,
@@ -41,7 +42,11 @@ PERSON_FIELDS: Final = Labels(
             "contact person, employee name, account holder, account holder name, cardholder, "
             "card holder, cardholder name, name on card, holder name, beneficiary name, "
             "recipient name, sender name, owner name, author name, legal name, maiden name, "
-            "next of kin, emergency contact, applicant name, passenger name, guest name, "
+            "next of kin, emergency contact, applicant name, klantnaam, naam klant, kontonavn, "
+            "kundenavn, "
+            "kundnamn, rekeninghouder, nom du titulaire, nombre del titular, nome do titular, "
+            "nome del cliente, nome cliente, właściciel rachunku, nazwisko i imię, asiakkaan nimi, "
+            " passenger name, guest name, "
             "student name, teacher name, doctor name, attending physician, manager name, "
             "real name, realname, signatory, assignee name, reviewer name, reporter name, "
             "billing name, shipping name, "
@@ -67,7 +72,18 @@ PERSON_FIELDS: Final = Labels(
             "applicant, beneficiary, passenger, attendee, signed by, prepared by, approved by, "
             "submitted by, reported by, requested by, created by, updated by, written by, "
             "reviewed by, maintainer, committer, contributor, spouse, guardian, physician, caller, "
-            "attn, bearbeiter, kunde, kundin, patientin, autor, autorin, verfasser, cliente, "
+            "attn, signed, witness, defendant, plaintiff, claimant, appellant, respondent, "
+            "petitioner, "
+            "assigned to, opened by, closed by, escalated to, holder, "
+            "inhaber, inhaberin, zeuge, zeugin, kläger, klägerin, beklagter, beklagte, "
+            "antragsteller, antragstellerin, unterzeichnet, témoin, défendeur, requérant, signé, "
+            "testigo, demandante, demandado, firmado, testimone, ricorrente, convenuto, firmato, "
+            "testemunha, assinado, getuige, eiser, gedaagde, getekend, ondertekend, świadek, "
+            "powód, "
+            "pozwany, wnioskodawca, podpisano, utilisateur, utilisatrice, usuario, usuaria, "
+            "utente, "
+            "gebruiker, utilizador, usuário, użytkownik, nutzer, nutzerin, "
+            "bearbeiter, kunde, kundin, patientin, autor, autorin, verfasser, cliente, "
             "paciente, paziente, klient, klientka, pacjent, pacjentka, asiakas, potilas, kund, "
             "πελάτης, ασθενής, auteur, autore, demandeur, empleado, dipendente, funcionário, "
             "zahlungspflichtiger, auftraggeber, rechnungsempfänger, empfänger, absender, "
@@ -83,7 +99,7 @@ PERSON_FIELDS: Final = Labels(
             Place.VAGUE,
             "name, display name, contact, owner, sender, manager, user, member, participant, nom, "
             "nombre, nome, naam, namn, navn, nimi, név, nume, όνομα, име, имя, ime, "
-            "responsible, lead, doctor, teacher, student, guest, agent, holder, driver, tenant, "
+            "responsible, lead, doctor, teacher, student, guest, agent, driver, tenant, "
             "patient details, benutzer, kontakt",
         ),
     )
@@ -167,10 +183,32 @@ def field_names(source: Source) -> Iterator[Span]:
             text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
         )
         name = text[span[0] : span[1]]
-        if PERSONAL.search(name) is None and is_name(name, place, beside=beside):
+        if PERSONAL.search(name) is not None:
+            continue
+        if is_name(name, place, beside=beside) or (
+            quote
+            and place is Place.VAGUE
+            and name[:1].isupper()
+            and is_name(name, Place.FIELD, beside=beside)
+            and _is_half(text[label.start : label.end], beside)
+        ):
             yield Span(*span, "NAME", 0.8, "field")
     if labels and ("\n" in text or "values" in source.folded):
         yield from _columns(source, labels)
+
+
+#: Words for a name that are words for one half of it where the other half stands beside them:
+#: `"nom": "Petit", "prenom": "Samuel"`.
+_HALVES: Final = frozenset(["nom", "nombre", "nome", "name", "naam", "navn", "namn"])
+_OTHER_HALF: Final = re.compile(
+    r"\b(?:pr[ée]nom|apellidos?|cognome|sobrenome|apelido|vorname|voornaam|fornavn|förnamn|surname|"
+    r"last_?name)s?\b",
+    re.IGNORECASE,
+)
+
+
+def _is_half(label: str, beside: str) -> bool:
+    return label.lower() in _HALVES and _OTHER_HALF.search(beside) is not None
 
 
 def _ends_head(text: str, end: int) -> bool:
@@ -199,6 +237,9 @@ def _is_no_glue(text: str, end: int) -> bool:
     return False
 
 
+_JUNIOR: Final = re.compile(r", (?:Jr|Sr|I{2,3})\b")
+
+
 def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None:
     if quote:
         end = text.find(quote, at, at + LONGEST)
@@ -209,9 +250,12 @@ def _value_span(text: str, at: int, quote: str | None) -> tuple[int, int] | None
     parts = person_at(text, at, limit) or small_person_at(text, at, limit)
     if not parts:
         return None
-    if text.startswith(", ", parts[-1][1]):  # `Doe, Jane`
+    titled = _JUNIOR.match(text, parts[-1][1]) is not None
+    whole = len(parts) > 1 and not titled and is_known(text, parts)  # `Jane Doe, Nurse`
+    if not whole and text.startswith(", ", parts[-1][1]):  # `Doe, Jane`
         first = person_at(text, parts[-1][1] + 2, min(len(text), at + LONGEST))
-        if first and END_OF_VALUE.match(text, first[-1][1]):
+        told = len(parts) == 1 or titled or (bool(first) and is_known(text, first))
+        if first and told and END_OF_VALUE.match(text, first[-1][1]):
             return at, first[-1][1]
     return (parts[0][0], parts[-1][1]) if END_OF_VALUE.match(text, parts[-1][1]) else None
 
@@ -227,11 +271,19 @@ def _columns(source: Source, labels: list[Label]) -> Iterator[Span]:
     text = source.text
     goods = source.may_hold_words(_GOODS) and PERSONAL.search(text) is None
     beside = "" if goods else "email"
+    halved: bool | None = None
     for value, start, end in columns(source, labels):
         cell = text[start:end]
-        if (
-            (cell[:1].isupper() or (" " in cell and cell.islower()))
-            and 2 <= len(cell) <= LONGEST
-            and is_name(cell, PLACES[value.rule], beside=beside)
+        if not (
+            (cell[:1].isupper() or (" " in cell and cell.islower())) and 2 <= len(cell) <= LONGEST
         ):
+            continue
+        if is_name(cell, PLACES[value.rule], beside=beside):
             yield Span(start, end, "NAME", 0.75, "column")
+        elif not goods:
+            if halved is None:
+                halved = any(
+                    _OTHER_HALF.fullmatch(text, label.start, label.end) for label in labels
+                )
+            if halved and is_name(cell, Place.FIELD, beside=beside):
+                yield Span(start, end, "NAME", 0.75, "column")

@@ -70,7 +70,8 @@ _ABBREVIATED: Final = frozenset(["jr.", "sr.", "st.", "ph.", "sta.", "sto."])
 TITLES: Final = (
     "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "miss", "mx.", "dr", "dr.", "prof", "prof.",
     "professor", "doctor", "sir", "madam", "rev.", "hon.", "herr", "herrn", "frau", "fräulein",
-    "hr.", "fr.", "monsieur", "madame", "mademoiselle", "mme", "mme.", "mlle", "mlle.", "señor",
+    "hr.", "fr.", "familie", "fam.", "famille", "famiglia", "família", "monsieur", "madame",
+    "mademoiselle", "mme", "mme.", "mlle", "mlle.", "señor",
     "señora", "señorita", "sr.", "sra.", "srta.", "sra", "doña", "signor", "signora", "signorina",
     "sig.", "sig.ra", "sig.na", "dott.", "dott", "dott.ssa", "dottor", "dottoressa", "avv.", "ing.",
     "mag.", "arch.", "dipl.-ing.", "senhor", "senhora", "dra.", "dª", "dhr.", "dhr", "mevr.",
@@ -86,7 +87,16 @@ PERSONAL: Final = re.compile(
     r"telefon|adresse|geburt|téléphone|teléfono|telefono|indirizzo|adres|τηλέφωνο",
     re.IGNORECASE,
 )
-END_OF_VALUE: Final = re.compile(r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\)(?:\s|\Z)|\s[–—-]\s)")
+#: The same of fewer countries, for stretches near a field: a search of all of a text would be slow.
+_PERSONAL_TOO: Final = re.compile(
+    r"\b(?:(?:nif|nie|dni|nss|bsn|pesel|cpf|nino|nhs|cpr|amka|oib)\b|codice fiscale|passport|"
+    r"pasaporte|reisepass|passaporto|paszport|paspoort|direcci[óo]n|domicilio|morada|endere[çc]o|telem[óo]vel|"
+    r"m[óo]vil|cellulare|portable|handy|naissance|nascita|nascimento|nacimiento|geboorte|urodzenia)",
+    re.IGNORECASE,
+)
+END_OF_VALUE: Final = re.compile(
+    r"[ \t]*(?:\Z|[\r\n,;&|<}\t(/]|\)(?:\s|\Z)|\.(?:\s|\Z)|[ ]{2}|\s[–—-]\s)"
+)
 
 
 def person_at(text: str, at: int, limit: int) -> list[tuple[int, int]]:
@@ -142,7 +152,9 @@ def _has_shape(word: str) -> bool:
         if (
             inner
             and not inner.islower()
-            and not re.match(r"(?:Mc|Mac|De|Di|Fitz|Van|La|Le)[^\W\d_]", part)
+            and not re.fullmatch(
+                r"(?:Mc|Mac|De|Di|Fitz|Van|La|Le)(?:[^\W\d_a-z][^\W\d_A-Z]{1,20}){1,2}", part
+            )
         ):
             return False
     return True
@@ -244,7 +256,8 @@ def is_name(value: str, place: Place, *, beside: str) -> bool:
     if place is Place.ROLE:
         return is_unusual(written, parts) or is_known(written, parts)
     return is_known(written, parts) or (
-        is_unusual(written, parts) and PERSONAL.search(beside) is not None
+        is_unusual(written, parts)
+        and (PERSONAL.search(beside) or _PERSONAL_TOO.search(beside)) is not None
     )
 
 

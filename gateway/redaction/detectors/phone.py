@@ -62,7 +62,7 @@ _WORDS: Final = re.compile(
             r"\breach|\bring(?:a|e)?\b|\bcontact|\bmessages? (?:on|to|at)\b|\bregistered",
             r"\b(?:text|txt)(?: (?:me|him|her|us|them))?\b[^\w\d]{0,4}\Z|\bdesk:",
             r"\b(?:office(?: line)?|home|work|direct|private?)\b\W{0,3}\Z|\bvoicemail|\bfono",
-            r"\bn[uú]m[eé]ro\b|rufnummer|\btelnr|msisdn|\bpager|\bnummer:|\bgsm\b|\btlf\b|\btfn\b",
+            r"\bn[uú]m[eé]ro\b|rufnummer|\btelnr|msisdn|\bpager|\bnummer:|\bgsm\b|\btlf\b|\btfno?\b",
             r"\b(?:my|your|his|her|their|our|cell|contact|direct) number is\b|\bpuh\b|puhelin|τηλ",
             r"\bsími|\bfarsím|tālr|\bcep\b|電話|电话|手机|手機|携帯|전화|휴대폰|\bnatel\b|\bmob\b[.:]|\bkom\.",
             r"κινητ|\bappele|\bjoindre|\bll[aá]m|\bzadzwo|\bdzwo|\bchiam|\bbel(?:t|len)? |\bruf",
@@ -75,7 +75,15 @@ _WORDS: Final = re.compile(
 _OTHER: Final = re.compile(
     r"(?:\b|_)(?:ids?|uuid|order|ticket|invoice|ref|account|case|codes?|count|size|port|timeout|"
     r"ms|version|zip|card|hash|line \d|error|stack|year|date|amount|total|users?|sessions?|"
-    r"requests?|items?|views?|rows?|rates?)(?:\b|_)",
+    r"requests?|items?|views?|rows?|rates?|routing|tracking|parcel|shipment|serial|sku|"
+    # What is numbered beside phones: orders, parcels, files, invoices, contracts, accounts.
+    r"commande|suivi|colis|dossier|facture|contrat|compte|devis|s[ée]rie|r[ée]f[ée]rence|sinistre|"
+    r"police|pedido|seguimiento|expediente|factura|contrato|cuenta|referencia|p[óo]liza|encomenda|"
+    r"processo|fatura|conta|refer[êe]ncia|ap[óo]lice|ordine|spedizione|fattura|contratto|conto|"
+    r"pratica|riferimento|polizza|protocollo|codice|c[óo]digo|zam[óo]wieni[ae]|przesy[łl]ki|faktury|"
+    r"umowy|konta|sprawy|aktenzeichen|sendung|bestelling|zending|factuur|polis|"
+    r"(?:bestell?|auftrags?|order|rechnungs?|sendungs?|vorgangs?|kunden|klant|artikel|serien?|"
+    r"vertrags?|mitglieds?|konto|factuur|zaak|beleg|policen?|akten)[ \-]?(?:nummer|nr))(?:\b|_)",
     re.IGNORECASE,
 )
 _GAP: Final = 28
@@ -250,8 +258,9 @@ _AMOUNT_AFTER: Final = re.compile(
     r"items?|people|inhabitants|records?|lines?|points?|tokens?|x)\b|[ ]?[-+*/=<>][ ]?\d"
 )
 _AMOUNT_BEFORE: Final = re.compile(
-    r"(?:[€$£]|total|sum|amount|population|count|bytes|size|revenue|price|cost|about|approximately|"
-    r"over|than|[+*/=<>][ ]|\d[ ,]|EUR|USD|id|no|nr|number|code|ref|order|invoice|serial|sku|"
+    r"(?:[€$£]|total|sum|amount|population|count|bytes|size|revenue|price|cost|about|"
+    r"approximately|over|than|[+*/=<>][ ]|\d[ ,]|EUR|USD|id|(?<!tf)no|nr|number|code|ref|order|"
+    r"invoice|serial|sku|"
     r"isbn|ean|siren|"
     r"siret|account|konto|hash|version|key|pos|seq|seed)[.:#]?[\"']?[ \u00a0:=]{0,3}\Z",
     re.IGNORECASE,

@@ -48,7 +48,8 @@ _SELDOM_LAST: Final = words(
     "rest|ridge|ridges|river|roads|route|rue|run|shoal|shoals|shore|shores|skyway|spring|"
     "springs|spur|spurs|squares|station|stravenue|stream|streets|summit|throughway|trace|"
     "track|trafficway|trail|tunnel|underpass|union|unions|valley|valleys|via|viaduct|views|"
-    "village|villages|ville|vista|walks|wall|ways|well|wells"
+    "village|villages|ville|vista|walks|wall|ways|well|wells|parade|wharf|promenade|arcade|circus|"
+    "embankment|vale|croft|yard|broadway"
 )
 _FIRST: Final = words(
     "triq|ulice|rue|avenue|av.|av|bd|bd.|boulevard|blvd|allée|allee|impasse|chemin|quai|cours|passage|"
@@ -88,7 +89,10 @@ _PHRASE: Final = words(
     "vive en|vivo en|reside en|domicilio en|domicilio|dirección|dirección:|abita in|abita a|"
     "residente in|indirizzo|indirizzo:|mora na|mora em|morada|morada:|residente na|endereço|"
     "mieszka przy|zamieszkały|zamieszkała|adres|adres:|woont op|woont in|woont aan|"
-    "woonachtig|adress|adress:|bor på|bor i|bosatt|osoite|osoite:|asuu|κατοικεί|διεύθυνση|"
+    "woonachtig te|woonachtig aan de|woonachtig|wonende te|wonende aan de|wonende aan|wonende op|"
+    "résidant au|résidant|domicilié au|domiciliée au|con domicilio en|zamieszkałym przy|"
+    "zamieszkałej przy|"
+    "adress|adress:|bor på|bor i|bosatt|osoite|osoite:|asuu|κατοικεί|διεύθυνση|"
     "μένει|lakcím|lakik|adresa|bydliště|bydlí|bytem|restaurant is at|offices are located at|"
     "it's in|street:|user:|pick up at|drop off at|visit us at"
 )

@@ -34,7 +34,8 @@ from gateway.redaction.detectors.address_tails import (
 from gateway.redaction.detectors.postal import UP
 
 _BEFORE_LAST: Final = re.compile(
-    rf"{HEAD_NUM}(?:{NUM}(?:,[ ]|[ ]|[ ]?,)){{1,2}}(?>{NAME_PART}[ ]|{SMALL_WORD}[ ]){{1,5}}\Z"
+    rf"{HEAD_NUM}(?:{NUM},?[ ])?{NUM}(?:,[ ]|[ ]|[ ]?,(?!\d))"
+    rf"(?>{NAME_PART}[ ]|{SMALL_WORD}[ ]){{1,5}}\Z"
 )
 _NAMES_BEFORE_LAST: Final = re.compile(
     rf"(?<![\w.\-])(?:{NUM},?[ ])?(?>{NAME_PART}[ ]|{SMALL_WORD}[ ]){{1,4}}\Z"
@@ -78,7 +79,7 @@ def word_last(text: str, start: int, end: int, done: int) -> Found:
         before = _LOWER_BEFORE_LAST.search(text, floor, start)
         if before is not None and LOWER_PLACE_CODE.match(text, end) is None:
             before = None
-    if before is not None and holds_name(before.group()):
+    if before is not None and holds_name(before.group()) and not _STATUS.search(before.group()):
         if (direction := _DIRECTION.match(text, end)) is not None:
             end = direction.end()
         if (number := _NUMBER_BEHIND.match(text, end)) is not None:
@@ -95,6 +96,24 @@ def word_last(text: str, start: int, end: int, done: int) -> Found:
     return names.start(), number.end()
 
 
+#: A status of HTTP and its reason (RFC 9110, section 15, and those registered since):
+#: `404 Not Found Drive sync failed`.
+_STATUS: Final = re.compile(
+    r"(?<!\d)[1-5]\d\d[ ](?:Continue|Switching Protocols|Processing|Early Hints|OK|"
+    r"Created|Accepted|Non-Authoritative Information|(?:No|Reset|Partial) Content|Multi-Status|"
+    r"Already Reported|"
+    r"IM Used|Multiple Choices|Moved (?:Permanently|Temporarily)|Found|See Other|"
+    r"Not (?:Modified|Found|Acceptable|Implemented|Extended)|Use Proxy|"
+    r"(?:Temporary|Permanent) Redirect|(?:Bad|Misdirected) Request|Unauthorized|"
+    r"(?:Payment|Length|Upgrade|Precondition) Required|Forbidden|Method Not Allowed|"
+    r"(?:Proxy|Network) Authentication Required|(?:Request|Gateway) Time-?out|Conflict|Gone|"
+    r"(?:Precondition|Expectation) Failed|(?:Payload|Content|Request Header Fields) Too Large|"
+    r"URI Too Long|Unsupported Media Type|Range Not Satisfiable|Unprocessable (?:Content|Entity)|"
+    r"Locked|Failed Dependency|Too (?:Early|Many Requests)|Unavailable For Legal Reasons|"
+    r"Internal Server Error|Bad Gateway|Service Unavailable|HTTP Version Not Supported|"
+    r"Variant Also Negotiates|Insufficient Storage|Loop Detected)[ ]",
+    re.IGNORECASE,
+)
 _SHORT: Final = 3
 _CAPITAL: Final = re.compile(UP)
 _LOWER_STRONG: Final = frozenset(
@@ -132,7 +151,7 @@ def word_seldom_last(text: str, start: int, end: int, done: int) -> Found:
     if start < 2 or text[start - 1] != " " or not text[start].isupper():
         return None
     before = _BEFORE_LAST.search(text, line_floor(text, start, done), start)
-    if before is None or not holds_name(before.group()):
+    if before is None or not holds_name(before.group()) or _STATUS.search(before.group()):
         return None
     if (direction := _DIRECTION.match(text, end)) is not None:
         end = direction.end()
@@ -176,7 +195,9 @@ def word_first(text: str, start: int, end: int, done: int) -> Found:
     if behind is not None:
         first = number.start() if number is not None else start
         if number is None and text[start].islower() and word in _LOWER_REFUSED:
-            return None
+            # `residente in via Nazionale n. 45, 00184 Roma`: the place says that it is a street
+            if CODE_PLACE.match(text, behind.end()) is None:
+                return None
         return with_flat_before(text, first, done), behind.end()
     if number is None or word in _PHRASES_FIRST or (plain and word in _ENGLISH_TOO):
         return None
