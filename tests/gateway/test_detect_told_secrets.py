@@ -37,6 +37,7 @@ KINDS = {
         "Try {} as password, then call me.",
         "For the demo account use {} as a password",
         'And I enter "{}" into the password field',
+        "Just type {} at the password prompt.",
     ),
     "further on in the sentence": (
         "ssh to the host, when prompted for a password type {} and press enter.",
@@ -51,6 +52,7 @@ KINDS = {
         "anna: whats the pw for grafana\nbob: {}",
         "bob: do you have the admin password?\namy: yes, {}",
         "what's the root password on db2? it's {}",
+        "what was the pw again? → {}",
         "sudo password on that VM? {}",
     ),
     "beside its user": (
@@ -152,6 +154,17 @@ LEFT = (
     'user = User("dora", "dora2@corp.example")',
     'self.assertEqual(form.errors["password"], ["This field is required."])',
     'assert set_password_strength("strong")',
+    'credentials = ["username", "password2"]',
+    'register("event2", "handler3")',
+    'account("main", "EUR2024")',
+    'authenticate("github.com", "oauth2-proxy")',
+    'validate_password("password", user=u1)',
+    '@pytest.mark.parametrize("token,kind", [("abc", "NAME"), ("1", "NUMBER")])',
+    "What's the password length? 12-16 characters.",
+    "did you change the password?\nPR-4471 does that.",
+    "is the password cached? see auth_cache2.py",
+    "with password auth disabled in sshd_config2",
+    "Type your password at the prompt, then press Enter to continue to step2b.",
 )
 
 

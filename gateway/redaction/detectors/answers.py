@@ -36,7 +36,8 @@ _SPEAKER: Final = (
 )
 #: What a reply begins with.
 _REPLIES: Final = (
-    r"(?:(?:(?:yes|yep|yeah|sure|ja|oui|s[ií])[,:]?[ ])?(?:(?:it['’]?s|it is|that['’]s|try|use|"
+    r"(?:(?:(?:→|->|=>)[ ])?(?:(?:yes|yep|yeah|sure|ja|oui|s[ií])[,:]?[ ])?"
+    r"(?:(?:it['’]?s|it is|that['’]s|try|use|"
     r"should be|i think|es ist|c['’]est|es)[ ])?)"
 )
 #: Behind a question mark, on the same line or the next that is not empty.
@@ -73,10 +74,20 @@ _WITH: Final = ("with ", "with the ", "using ", "using the ", "mit ", "mit dem "
 #: `Meeting 812 345, passcode h7Kq2P`, `host (password sh3ll-fish)`
 _BESIDE: Final = (", ", "; ", "| ", "/ ", "(", "[")
 #: `enter "…" into the `, before `password field`
-_INTO: Final = ("into the ", "in the ", "for the ", "to the ", 'into "', 'in "', "into `", 'the "')
+_INTO: Final = (
+    "into the ",
+    "in the ",
+    "for the ",
+    "to the ",
+    "at the ",
+    'into "',
+    'in "',
+    "into `",
+    'the "',
+)
 _ENTERED: Final = re.compile(
-    r"\b(?:enter|type|fill|put|paste|input)(?:s|ed|d|es)?(?: in)?[ ](?P<quote>[\"'`])"
-    r"(?P<value>[^\s\"'`]{6,64})(?P=quote)[ ](?:into|in|for|to|as)[ ][^\n\"'`]{0,24}[\"'`]?\Z",
+    r"\b(?:enter|type|fill|put|paste|input)(?:s|ed|d|es)?(?: in)?[ ](?P<quote>[\"'`]?)"
+    r"(?P<value>[^\s\"'`]{6,64})(?P=quote)[ ](?:into|in|for|to|as|at)[ ][^\n\"'`]{0,24}[\"'`]?\Z",
     re.IGNORECASE,
 )
 _BLANK: Final = re.compile(r"[ ](?P<quote>[\"'`]?)")
@@ -206,6 +217,7 @@ def _entered(text: str, at: int) -> tuple[int, int] | None:
     if not text.endswith(_INTO, 0, at):  # the search is dear
         return None
     match = _ENTERED.search(text, max(0, at - BACK), at)
-    if match is None or not _is_told(match["value"]):
+    if match is None:
         return None
-    return match.span("value")
+    told = _is_told if match["quote"] else _is_surely_told
+    return match.span("value") if told(match["value"]) else None

@@ -38,10 +38,11 @@ _FOUND: Final = re.compile(
 #: A user's name, perhaps an address, and what looks chosen.
 _USER_CHOSEN: Final = (
     r"[\"'][^\"'\n]{1,64}[\"'], ?(?:[\"'][^\"'\n@]{0,40}@[^\"'\n]{0,40}[\"'], ?)?"
-    r"[\"'](?P<bare>(?![\w.+-]{1,40}@[\w-]{1,40}\.)[^\"'\n]{6,128})(?P<value>(?!))?[\"'][ ]?[,)\]]"
+    r"[\"'](?P<bare>(?!password\d|[\w.+-]{1,40}@[\w-]{1,40}\.)[^\"'\n]{6,128})"
+    r"(?P<value>(?!))?[\"'][ ]?[,)\]]"
 )
 _MAKES_USER: Final = re.compile(
-    r"(?:user|account|login|register|sign_?(?:in|up)|log_?in|authenticat(?:e|or)|member)(?:_?\w{1,12})?"
+    r"(?:user|login|sign_?(?:in|up)|log_?in|authenticat(?:e|or)|member)(?:_?\w{1,12})?"
     rf"\(\s{{0,8}}{_USER_CHOSEN}",
     re.IGNORECASE,
 )
@@ -258,10 +259,8 @@ _PROGRAMS: Final = {
             "user(",
             "users(",
             "user.new(",
-            "account(",
             'login("',
             "login('",
-            "register(",
             "signup(",
             "sign_up(",
             "signin(",

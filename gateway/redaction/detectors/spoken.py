@@ -274,7 +274,9 @@ _CHANGE: Final = re.compile(
 
 
 #: `the password (otter743)`
-_BRACKETED: Final = re.compile(r"[ ]\((?P<value>[^\s()]{6,64})\)")
+_BRACKETED: Final = re.compile(
+    r"[ ]\((?:(?:was|is|now|currently|formerly) )?(?P<value>[^\s()]{6,64})\)"
+)
 
 
 def _changes(text: str, at: int) -> Iterator[Span]:
