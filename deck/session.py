@@ -213,7 +213,9 @@ class Session:
         """Each part is ended whatever happens to the ones before it."""
         desk, caretaker = parts.desk, self._caretaker
         was_up = caretaker is not None and caretaker.gateway_was_up
-        desk.events.write("INFO", "deck stopping")
+        if self._starting is not None and self._starting.in_log:
+            # The end of a start that was refused would be taken for that of the run before it.
+            desk.events.write("INFO", "deck stopping")
         for seat in desk.seats.values():
             seat.stopping = True
         parts.stamping.closed = True

@@ -37,6 +37,8 @@ class Starting:
     ask: Ask | None = None
     #: Whether this run is on record, so that its end belongs there, too.
     on_record: bool = False
+    #: Whether the event log says that it has started, so that it says the end, too.
+    in_log: bool = False
 
     @property
     def _desk(self) -> Desk:
@@ -109,7 +111,7 @@ class Starting:
 
     def log(self, resumed: bool) -> None:
         """Write the lines that the report of a run begins with."""
-        desk = self._desk
+        desk, self.in_log = self._desk, True
         desk.events.write(
             "INFO",
             "deck starting",

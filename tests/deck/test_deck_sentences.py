@@ -243,3 +243,22 @@ def test_a_session_that_answers_is_not_taken_for_another_one_that_was_started(
     rig.serve()
     late = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5); exit(1)"])
     assert _wait_until_running(rig.paths, late) == "the session ended at once (exit 1)"
+
+
+def test_a_start_that_was_refused_is_no_run_and_does_not_end_the_last_one(rig: DeckRig) -> None:
+    rig.team(agent_role("orchestrator"))
+    resume = ("serve", "--detach", "--resume", "--no-sphragis")
+    assert "There is no earlier session here" in rig.cli(*resume).stderr
+    # Neither is it one whose socket could not be made.
+    assert rig.cli(*resume[:2], "--no-sphragis", CHORAGOS_SOCK="/nowhere/x.sock").returncode == 1
+    none = rig.cli("report")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr.endswith("there are no events to report on yet\n")
+    rig.serve()
+    rig.cli("kill")
+    before = rig.events()
+    assert 'msg="deck stopping"' in before
+    (rig.dir / ".choragos.toml").rename(rig.dir / "other.toml")
+    refused = rig.cli(*resume, "--config", "other.toml")
+    assert refused.stderr.startswith("error: The last session ran with ")
+    assert rig.events() == before
