@@ -71,7 +71,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except TyperException as wrong:
         told = wrong.format_message().rstrip(".")
-        return _fail(f"{told}. Run `sphragis --help` for the verbs.", failure)
+        end = "" if told.endswith("?") else "."
+        return _fail(f"{told}{end} Run `sphragis --help` for the verbs.", failure)
     except GatewayError as wrong:
         return _fail(str(wrong), failure)
     except (typer.Abort, KeyboardInterrupt):
@@ -154,7 +155,10 @@ def serve(
         Path | None, typer.Option(help="With --offline: record what the provider received.")
     ] = None,
 ) -> None:
-    """Run the gateway in the foreground until SIGINT or SIGTERM."""
+    """Run the gateway in the foreground.
+
+    It ends with SIGINT or SIGTERM.
+    """
     from gateway.app import Offline, run_gateway
     from gateway.settings import load_settings
 
@@ -170,7 +174,7 @@ def serve(
 def stop(
     patience: Annotated[float, typer.Option(help="Seconds to wait for the end.")] = 10.0,
 ) -> None:
-    """Stop the running gateway: SIGTERM, then wait for its end."""
+    """Stop the running gateway and wait for its end."""
     from gateway import pidfile
 
     if not 0 <= patience <= MAX_PATIENCE:  # nan is not
@@ -190,7 +194,10 @@ def stop(
 
 @app.command()
 def status() -> None:
-    """Tell whether the gateway runs and takes calls (exit code 0 only if it does)."""
+    """Tell whether the gateway runs and takes calls.
+
+    The exit code is 0 only if it does.
+    """
     from gateway import pidfile
 
     home = _home()
@@ -235,7 +242,9 @@ def verify(
         Path | None, typer.Option(help="The certificate of the time-stamp authority (PEM).")
     ] = None,
 ) -> None:
-    """Check a ledger or a proof bundle: exit 0 intact, 1 tampered, 2 incomplete, 3 wrongly called.
+    """Check a ledger or a proof bundle.
+
+    Exit 0 intact, 1 tampered, 2 incomplete, 3 wrongly called.
 
     Whatever you hold outside of the ledger (a receipt, a checkpoint, a stamp) shows whether it is
     still the ledger it was, even to someone who has its key.
@@ -277,7 +286,10 @@ def scan(
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the values themselves.")] = False,
 ) -> None:
-    """Show what would be found, where and why: exit 0 nothing, 1 something, 3 wrongly called."""
+    """Show what would be found in files, where and why.
+
+    Exit 0 nothing, 1 something, 3 wrongly called.
+    """
     from gateway.inspecting import scan_and_print
 
     raise typer.Exit(
@@ -297,7 +309,10 @@ def redact(
     policy: Policies = None,
     config: Config = None,
 ) -> None:
-    """Copy a text with every value replaced by a token that `reveal` can restore."""
+    """Copy a text with every value replaced by a token.
+
+    `reveal` restores it.
+    """
     from gateway.replacing import redact_file
 
     redact_file(source, output, role=role, mask=mask, policy=policy, config=config)
@@ -313,7 +328,10 @@ def reveal(
     policy: Policies = None,
     config: Config = None,
 ) -> None:
-    """Copy a text with tokens replaced by what they stand for; needs the vault's key."""
+    """Copy a text with its tokens restored.
+
+    This needs the vault and its key.
+    """
     from gateway.replacing import reveal_file
 
     reveal_file(source, output, role=role, all_roles=all_roles, policy=policy, config=config)
@@ -336,7 +354,10 @@ def coverage(
         bool, typer.Option("--routes", help="Print the calls that are forwarded, and stop.")
     ] = False,
 ) -> None:
-    """Plant canaries in every field of every format and prove that none reaches a provider."""
+    """Prove that nothing gets past the gateway.
+
+    Canaries are planted in every field of every format, and looked for at a provider.
+    """
     from gateway.coverage.report import print_coverage, print_routes
 
     if routes:
@@ -359,7 +380,10 @@ def offline_provider(
         int, typer.Option(min=0, max=10_000, help="Pause between two streamed events.")
     ] = 0,
 ) -> None:
-    """Run a model provider that answers by rule: no network, key or account needed."""
+    """Run a model provider that answers by rule.
+
+    No network, key or account is needed.
+    """
     from gateway.app import run_offline_provider
 
     run_offline_provider(listen, record, delay_ms / 1000)

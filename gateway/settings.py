@@ -132,7 +132,9 @@ class Settings(BaseSettings):
     evidence_key_command: CommandLine = []
     auto_reveal: Flag = True
     #: Processes that scan. Two keep `/metrics` and the ledger responsive on two cores.
-    scan_workers: int = Field(default_factory=lambda: min(4, max(1, os.cpu_count() or 1)), ge=1)
+    scan_workers: int = Field(
+        default_factory=lambda: min(4, max(1, os.cpu_count() or 1)), ge=1, le=256
+    )
     #: Megabytes (MiB) of one request body (contracts/gateway.md section 3.2).
     body_limit_mib: int = Field(default=64, ge=1, le=1024)
     #: Calls in work at once; more are told to come back.
@@ -446,6 +448,11 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The file {path} is not YAML{line}: {wrong.problem}.") from None
     except yaml.YAMLError:
         raise SettingsError(f"The file {path} is not YAML.") from None
+    except (RecursionError, ValueError):
+        # Thousands of brackets or digits, a date that there is not: syntax, and yet no value.
+        raise SettingsError(
+            f"The file {path} holds a number, a date or a nesting that cannot be; correct it."
+        ) from None
     if parsed is None:
         return {}
     if not isinstance(parsed, dict):

@@ -133,8 +133,10 @@ def rotate(
 
 
 def doctor(config: Config = None) -> None:
-    """Tell which policy and keys are in force, and what to take care of (exit code 1: of
-    something)."""
+    """Tell which policy and keys are in force.
+
+    Exit code 1 if there is something to take care of.
+    """
     from gateway.app import load_gateway_policy
     from gateway.redaction.policy import PolicyError
 

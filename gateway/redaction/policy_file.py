@@ -109,6 +109,10 @@ def parse_policy(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"The policy {source} is not valid TOML: {error}.") from None
+    except (RecursionError, ValueError):
+        raise PolicyError(
+            f"The policy {source} holds a number or a nesting that cannot be; correct it."
+        ) from None
     table = PolicyTable(document, source).only(_TOP)
     if terms is None:
         terms = _terms(table.table("terms"), directory)

@@ -61,7 +61,9 @@ def erase(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase kept payloads for good and record it: their keys go, the rest is wrapped anew. The
+    """Erase kept payloads for good and record it.
+
+    Their keys go, the rest is wrapped anew. The
     vault forgets the same role or session. Asked again, an erasure that was cut short goes on."""
     answer = _ask(
         config,
@@ -118,7 +120,10 @@ def prune(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove old sealed segments of the ledger; what stays proves as before. Seals are kept."""
+    """Remove old sealed segments of the ledger.
+
+    What stays proves as before. Seals are kept.
+    """
     answer = _ask(
         config,
         "prune",

@@ -63,7 +63,10 @@ def proof(
     ] = False,
     config: Config = None,
 ) -> None:
-    """Prove to a stranger that records are in the log (a bundle), or that the log only grew."""
+    """Prove to a stranger what is in the log.
+
+    A bundle proves that records are in it; --consistency, that it only grew.
+    """
     from gateway.errors import GatewayError
     from shared.ledger import LedgerError
     from shared.ledger.bundle_make import Selection
@@ -197,7 +200,10 @@ def receipt(
     *,
     config: Config = None,
 ) -> None:
-    """Sign one page about a session: counts, totals, what is open, first and last record."""
+    """Sign one page about a session.
+
+    It has counts, totals, what is open, the first and the last record.
+    """
     import time
 
     from gateway.errors import GatewayError

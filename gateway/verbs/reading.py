@@ -28,7 +28,7 @@ _ROWS: Final = 50
 verbs = typer.Typer(rich_markup_mode=None)
 log = typer.Typer(
     name="log",
-    help="Read a ledger: what happened, who did it, what was decided.",
+    help="Read a ledger: what happened, who did it, why.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -239,7 +239,10 @@ def export(
     since: Since = None,
     until: Until = None,
 ) -> None:
-    """Copy records out in another format; the copy is recorded before it is handed over."""
+    """Copy records out in another format.
+
+    The copy is recorded before it is handed over.
+    """
     from gateway.exporting import Order
     from gateway.exporting import export as carry_out
 

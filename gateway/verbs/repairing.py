@@ -48,7 +48,9 @@ def repair(
     keys: Keys = None,
     config: Config = None,
 ) -> None:
-    """Show what a ledger that refuses to open has lost, and with --accept-loss let it go on.
+    """Show what a ledger that does not open has lost.
+
+    With --accept-loss it goes on without it.
 
     A backup is better: restore it if there is one. What is damaged is moved to quarantine/, and a
     record says how many records were lost, why, and by whose decision.

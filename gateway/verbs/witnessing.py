@@ -12,7 +12,7 @@ import typer
 
 verbs = typer.Typer(rich_markup_mode=None)
 witness = typer.Typer(
-    help="Cosign checkpoints of other machines' ledgers, or have one of ours cosigned.",
+    help="Cosign heads of other machines' ledgers, or ask for it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -82,7 +82,10 @@ def anchor(
     ] = None,
     ots: Annotated[bool, typer.Option("--ots", help="Stamp with the program ots as well.")] = False,
 ) -> None:
-    """Have the newest head of a ledger stamped now; without options, as the settings say."""
+    """Have the newest head of a ledger stamped now.
+
+    Without options, as the settings say.
+    """
     from gateway.witnessing import stamp_once
 
     stamp_once(ledger, url=tsa, command=tsa_command, ca_file=tsa_ca, ots=ots)
@@ -96,7 +99,10 @@ def neighbors_recorded(
         Path | None, typer.Option("-o", "--output", help="A directory for one file a head.")
     ] = None,
 ) -> None:
-    """Print the heads of another ledger that a ledger recorded: priors for `sphragis verify`."""
+    """Print the heads of another ledger that this one has.
+
+    They are priors for `sphragis verify`.
+    """
     from gateway.witnessing import print_recorded
 
     print_recorded(origin, ledger, output)

@@ -107,6 +107,25 @@ def test_the_home_of_a_user_that_nobody_is_holds_nothing(home: Path, line: str, 
     one_sentence(sphragis_forked(*arguments, env=environment(home)), code)
 
 
+@pytest.mark.parametrize("text", ["a = " + "[" * 3000, "version = " + "9" * 6000])
+def test_a_policy_that_no_parser_can_take_is_named(home: Path, text: str) -> None:
+    policy = home.parent / "policy.toml"
+    policy.write_text(text)
+    notes = str(home.parent / "notes.md")
+    result = sphragis_forked("scan", f"--policy={policy}", notes, env=environment(home))
+    assert str(policy) in one_sentence(result, 3)
+
+
+def test_a_verb_written_wrongly_is_answered_with_its_like(home: Path) -> None:
+    result = sphragis_forked("scn", env=environment(home))
+    assert "Did you mean 'scan'? Run" in one_sentence(result, 1)
+
+
+def test_each_verb_is_summed_up_whole_in_80_columns(home: Path) -> None:
+    told = sphragis_forked("--help", env=environment(home, COLUMNS="80"))
+    assert "..." not in told.stdout.replace("[ARGS]...", "")
+
+
 def test_a_command_with_an_open_quotation_is_refused(home: Path) -> None:
     told = one_sentence(
         sphragis_forked("anchor", "--tsa-command=stamp 'it", env=environment(home)), 1

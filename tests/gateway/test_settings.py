@@ -263,3 +263,30 @@ def test_an_address_no_call_could_reach_is_refused_at_the_start(
 def test_every_wait_ends(name: str, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, seconds)
     assert name in sentence()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("s.toml", "scan_workers = " + "9" * 6000),
+        ("s.toml", "a = " + "[" * 3000),
+        ("s.yaml", "scan_workers: " + "9" * 6000),
+        ("s.yaml", "listen_addr: 2026-99-99"),
+        ("s.yaml", "a: " + "[" * 3000),
+    ],
+    ids=["toml digits", "toml nesting", "yaml digits", "yaml date", "yaml nesting"],
+)
+def test_what_no_parser_can_take_is_a_sentence_about_the_file(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SettingsError, match=name):
+        load_settings(tmp_path / name)
+
+
+def test_there_are_not_more_scanners_than_any_machine_has_use_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPHRAGIS_SCAN_WORKERS", "99999999999")
+    with pytest.raises(SettingsError, match="SPHRAGIS_SCAN_WORKERS"):
+        load_settings()
