@@ -80,6 +80,14 @@ def test_the_cell_before_a_street_is_no_part_of_it() -> None:
     assert all("0187" not in value for value in found(text, "ADDRESS"))
 
 
+@pytest.mark.parametrize("street", ["Nørregade 12", "Hauptstraße 3", "Via Roma 18", "Storgatan 4"])
+@pytest.mark.parametrize("number", ["+45 22 55 01 93", "+49 30 901820 33", "06 12 34 50 98"])
+def test_the_end_of_a_phone_is_no_house_of_the_next_cell(street: str, number: str) -> None:
+    text = f"name,phone,street\nTobias Lund,{number},{street}\n"
+    assert found(text, "PHONE") == [number]
+    assert found(text, "ADDRESS") == [street]
+
+
 @pytest.mark.parametrize("text", [
     "Nací el {}.", "Nasci em {}", "Urodziłam się {} w Łodzi", "urodziłem się {}",
 ])  # fmt: skip

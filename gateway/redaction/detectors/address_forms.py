@@ -55,7 +55,10 @@ UNIT: Final = (
 HEAD_NUM: Final = r"(?<![\w.:/$€£#@\-])"
 #: How far before its word a street is looked for.
 BEFORE_REACH: Final = 64
-NUMBER_BEFORE: Final = re.compile(rf"{HEAD_NUM}{NUM}(?:[ ]?,[ ]?|[ ])\Z")
+#: `12, rue …`, `12,rue …`; not the end of the cell before, `+45 22 55 01 93,Nørregade`.
+NUMBER_BEFORE: Final = re.compile(
+    rf"{HEAD_NUM}(?:{NUM}(?:[ ]?,[ ]|[ ])|(?<!\d[ \u00a0]){NUM}[ ]?,)\Z"
+)
 #: How many places of repeating lines are remembered.
 MOST_SEEN: Final = 4096
 ANY_DIGIT: Final = re.compile(r"\d")

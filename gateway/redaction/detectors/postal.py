@@ -34,6 +34,7 @@ def is_address(written: str) -> bool:
         and _CODE_SIGNS.search(written) is None
         and len(written.split()) >= 2
         and _ROOM.fullmatch(written) is None
+        and _PHONE_CELL.search(written) is None
     )
 
 
@@ -43,6 +44,8 @@ _ROOM: Final = re.compile(
     r"hall|desk|floor|level|gate|rack|lab)[ ][A-Z]?\d{1,4}[A-Za-z]?",
     re.IGNORECASE,
 )
+#: A cell with a phone: the row below the head of a table, whose last column is the address.
+_PHONE_CELL: Final = re.compile(r"[,;|]\+?[\d(][\d ()./\-]{7,20}\d[,;|]")
 _WORD: Final = re.compile(r"[^\W\d_]{3}")
 _HOUSE: Final = re.compile(r"(?<![\w.:])\d{1,6}[A-Za-z]?(?![\w:]|\.\d)")
 _CODE_SIGNS: Final = re.compile(
