@@ -193,6 +193,10 @@ async def _check_reached(sender: _Sender, url: str, provider: str) -> None:
     )
     try:
         received, _, status, sentence = await sender.send(request)
+    except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:
+        raise GatewayError(
+            f"{url!r} is no address of a gateway; give one like http://127.0.0.1:8787."
+        ) from wrong
     except aiohttp.ClientError as wrong:
         raise GatewayError(
             f"The gateway at {url} cannot be reached ({type(wrong).__name__}); is it running?"

@@ -147,5 +147,12 @@ async def test_a_gateway_that_forwards_elsewhere_is_told_how_to_be_tested(tmp_pa
         await run_matrix("http://127.0.0.1:1", "127.0.0.1:0", settings)
 
 
+@pytest.mark.parametrize("url", ["ftp://x", "x", "", "http://", "http://x:99999"])
+async def test_what_is_no_address_of_a_gateway_is_told(tmp_path: Path, url: str) -> None:
+    settings, _ = load_settings(None, home=str(tmp_path))
+    with pytest.raises(GatewayError, match="is no address of a gateway"):
+        await run_matrix(url, "127.0.0.1:0", settings)
+
+
 def test_every_format_has_a_sample() -> None:
     assert {sample.wire for sample in samples()} == set(wire.all_formats())
