@@ -311,6 +311,9 @@ class Work:
         resolved = after is not before
         if first is ReportState.QUEUED:
             self.bring(report_id, durable)
+            if (kept := desk.state.reports[report_id]).state is ReportState.KEPT:
+                first = kept.state
+                why = f"{kept.reason}; it gets the report once it runs again"
         await durable
         self._log_report(command, caller, before, path)
         more: dict[str, object] = {"reason": why} if why else {}

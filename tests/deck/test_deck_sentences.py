@@ -262,3 +262,22 @@ def test_a_start_that_was_refused_is_no_run_and_does_not_end_the_last_one(rig: D
     refused = rig.cli(*resume, "--config", "other.toml")
     assert refused.stderr.startswith("error: The last session ran with ")
     assert rig.events() == before
+
+
+def test_who_reports_while_the_start_role_is_gone_is_told_that_the_report_is_kept(
+    rig: DeckRig,
+) -> None:
+    rig.team(agent_role("orchestrator"), agent_role("coder"))
+    rig.serve()
+    rig.wait_idle("orchestrator")
+    os.kill(rig.role("orchestrator")["pid"], signal.SIGKILL)
+    rig.wait(lambda: rig.role("orchestrator")["state"] == "exited")
+    done = rig.cli("work-done", "--task", "the parser")
+    assert (done.returncode, done.stdout) == (0, "reported to orchestrator\n")
+    assert done.stderr == (
+        "the report is kept, but not passed on: orchestrator has exited; it gets the report once "
+        "it runs again\n"
+    )
+    assert rig.send(Verb.WORK_DONE, task="more")["state"] == "kept"
+    assert rig.cli("restart", "orchestrator").returncode == 0
+    rig.wait(lambda: "A worker reports: the parser" in rig.seen("orchestrator"))
