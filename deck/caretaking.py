@@ -71,6 +71,8 @@ class Caretaker:
 
     async def tick_for_ever(self) -> None:
         """See to everything once a second."""
+        # It may end before the first second is over.
+        self._reader = self._desk.start_seat.pane
         while True:
             await asyncio.sleep(TICK_SECONDS)
             await self.tick()

@@ -128,6 +128,26 @@ def test_what_was_kept_is_brought_once_to_each_later_process_of_the_start_role()
     assert brought == ["second"]
 
 
+def test_what_was_kept_is_brought_after_a_first_process_that_ended_within_a_second() -> None:
+    desk, brought = Desk(board(0)), list[str]()
+
+    async def bring_kept() -> None:
+        brought.append(desk.start_seat.pane.name)
+
+    async def seconds() -> None:
+        one = caretaker(desk, nothing, nothing)
+        one.parts.work = SimpleNamespace(bring_kept=bring_kept)  # type: ignore[misc, assignment]
+        desk.start_seat.pane = SimpleNamespace(name="first", alive=True)
+        clock = asyncio.create_task(one.tick_for_ever())
+        await asyncio.sleep(0)
+        desk.start_seat.pane = SimpleNamespace(name="second", alive=True)
+        await one.tick()
+        clock.cancel()
+
+    asyncio.run(seconds())
+    assert brought == ["second"]
+
+
 def test_a_person_is_called_once_for_a_question_while_its_answer_is_typed() -> None:
     desk, called = Desk(board(0)), list[str]()
     desk.hook = lambda *words: called.append(str(words[2]))
