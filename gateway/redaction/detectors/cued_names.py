@@ -149,7 +149,8 @@ _AFTER_SIGNATURE: Final = re.compile(r"[ \t]*(?:[,|(]|\r?\n|\Z)")
 def cued_names(source: Source) -> Iterator[Span]:
     """Yield the names behind titles, greetings, introductions and mentions, and below a letter."""
     text = source.text
-    for index, at, end in leftmost_longest(source.found(_CUE_SET)):
+    for index, at, cue_end in leftmost_longest(source.found(_CUE_SET)):
+        end = cue_end
         if index in _CLOSING_CUES:
             yield from _signature(text, at, end)
         if not text.startswith(" ", end):

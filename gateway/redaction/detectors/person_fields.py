@@ -148,11 +148,10 @@ def field_names(source: Source) -> Iterator[Span]:
         ):
             labels.append(label)
         if (
-            text[label.end : label.end + 1] in ("_", "-")
-            or text[label.start - 1 : label.start] == "$"
+            text[label.start - 1 : label.start] == "$"
+            or text[label.end : label.end + 1] not in _AFTER_FIELD
+            or _is_no_glue(text, label.end)
         ):
-            continue
-        if text[label.end : label.end + 1] not in _AFTER_FIELD or _is_no_glue(text, label.end):
             continue
         window = _field_window(text, label) if number > _FEW_FIELDS else None
         if window in nobody:

@@ -194,10 +194,9 @@ def word_first(text: str, start: int, end: int, done: int) -> Found:
     plain = word in _PLAIN_FIRST
     if behind is not None:
         first = number.start() if number is not None else start
-        if number is None and text[start].islower() and word in _LOWER_REFUSED:
-            # `residente in via Nazionale n. 45, 00184 Roma`: the place says that it is a street
-            if CODE_PLACE.match(text, behind.end()) is None:
-                return None
+        small = number is None and text[start].islower() and word in _LOWER_REFUSED
+        if small and CODE_PLACE.match(text, behind.end()) is None:
+            return None  # in `via Nazionale n. 45, 00184 Roma` the place says that it is a street
         return with_flat_before(text, first, done), behind.end()
     if number is None or word in _PHRASES_FIRST or (plain and word in _ENGLISH_TOO):
         return None
