@@ -189,7 +189,9 @@ def test_a_password_is_found_where_people_and_tests_tell_it(
     assert found(detector, form.replace("{}", value)) == [value], kind
 
 
-@pytest.mark.parametrize(("form", "value"), itertools.product(CODES, ("4471", "8823#", "550912")))
+@pytest.mark.parametrize(
+    ("form", "value"), list(itertools.product(CODES, ("4471", "8823#", "550912")))
+)
 def test_the_number_that_opens_something_is_found(
     detector: Detector, form: str, value: str
 ) -> None:
