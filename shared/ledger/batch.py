@@ -53,7 +53,7 @@ def follow(lines: Sequence[bytes], position: Position) -> Batch | None:
         first = position.size
         numbers = [record["seq"] for record in records]
         times = [record["ts"] for record in records]
-        versions = {record["v"] for record in records}
+        versions = [record["v"] for record in records]
         types = {record["type"] for record in records}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -61,7 +61,7 @@ def follow(lines: Sequence[bytes], position: Position) -> Batch | None:
         return None
     if set(map(type, times)) != _INT or times[0] < position.ts or sorted(times) != times:
         return None
-    if versions != {VERSION} or set(map(type, versions)) != _INT or not types <= TYPE_NAMES:
+    if set(versions) != {VERSION} or set(map(type, versions)) != _INT or not types <= TYPE_NAMES:
         return None
     frontier = position.frontier.copy()
     frontier.extend(leaves)

@@ -69,6 +69,8 @@ def _read_identity(log: JudgedLog) -> None:
         if type(value["origin"]) is not str or type(value["vkeys"]) is not list:
             raise TypeError
         log.origin, log.vkeys = value["origin"], [parse_vkey(vkey) for vkey in value["vkeys"]]
+        if not log.vkeys or any(key.name != log.origin for key in log.vkeys):
+            raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NoteRefused):
         log.add("log_json_changed", None, "log.json cannot be read: it was changed or left out.")
 

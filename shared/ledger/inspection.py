@@ -337,6 +337,9 @@ class Inspection:
                 head.size - 1,
                 f"{HEAD} signs another history of the first {head.size} records than this log has.",
             )
+        elif seen is None and any(gap.first < head.size < gap.end for gap in self._gaps):
+            sentence = f"{HEAD} is for {head.size} records, and the last of them are not here."
+            findings.note("not_comparable", None, sentence)
         elif seen is None and len(findings) == 0:
             findings.add(
                 "head_mismatch",

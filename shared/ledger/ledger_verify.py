@@ -83,7 +83,7 @@ def record_in(line: bytes) -> Record:
         record, end = JSON.raw_decode(text := line.decode())
         whole = type(record["v"]) is type(record["seq"]) is type(record["ts"]) is int
         good = whole and record["v"] == 1 and record["type"] in TYPES and end == len(text)
-        return record if good and type(record["prev"]) is str else {}
+        return record if good and type(record["prev"]) is str and record["ts"] >= 0 else {}
     except Exception:
         return {}
 
@@ -107,8 +107,9 @@ def entries(task: tuple[Path, int, int]) -> list[tuple[Any, Any]]:
             elif body.startswith(b'{"cp":'):
                 found.append(("checkpoint", note_in(body)))
             else:
-                link, said = (record.get("seq", -2) + 1, tip), (record := record_in(body))
-                tip = (leaf := sha256(b"\x00" + body).digest()).hex()
+                link = (record["seq"] + 1, tip) if record else None  # None: nobody knows here
+                said, leaf = (record := record_in(body)), sha256(b"\x00" + body).digest()
+                tip = leaf.hex()
                 usual = record.get("type") in ("request", "outcome") and "gate" not in record
                 usual = usual and (record["seq"], record["prev"]) == link
                 if usual and policy == (policy := record.get("policy", policy)):
@@ -160,7 +161,7 @@ def checkpoint_in(note: str) -> tuple[str, int, bytes]:
 
 def rotation(told: Record, name: str) -> list[Key]:
     """The old and the new key of a change of keys that both signed, or nothing."""
-    pair = vkeys_in([told.get("old"), told.get("new")])
+    pair = [key for key in vkeys_in([told.get("old"), told.get("new")]) if key[0] == name]
     wanted = f"{name}/key-rotate\n{told.get('seq')}\n{told.get('new')}\n"
     return pair if signed_text(str(told.get("note")), pair, True) == wanted and pair[1:] else []
 
@@ -241,20 +242,23 @@ def root_from(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:
 
 # -- one log from its beginning to its end ---------------------------------------------------------
 class Log:
-    """A log while it is followed. `keys` must sign now, `chain` has all of its keys, `seen` what is
-    here at the `wanted` sizes: root, times before and after. `here`: of a bundle, the numbers of
-    its records. `partial`: what only records before could show is not held against the log."""
+    """A log while it is followed. `keys` must sign now, `eras` says behind which size which ones
+    do, `chain` has all of them; `signers` are those of the last checkpoint, which is `note`.
+    `peaks` is the tree without its last leaves, `fresh`. `seen` is what is here at the `wanted`
+    sizes: root, times before and after. `gates`: what each was opened for, and the decision.
+    `here`: of a bundle, the numbers of its records. `partial`: what only records before could
+    show is not held against the log."""
 
     def __init__(self, told: Record, keys: list[Key], here: set[int] | None = None) -> None:
         self.origin, self.keys, self.chain, self.here = str(told.get("origin")), keys, keys, here
         self.size, self.peaks, self.fresh, self.tip = 0, list[bytes](), list[bytes](), "0" * 64
-        self.ts, self.note, self.signed, self.read, self.previous = 0, "", 0, 0, "0" * 64
-        self.head, self.unjudged = b"", list[tuple[Record, int]]()
-        self.open, self.policies, self.texts = set[int](), {""}, dict[str, int]()
-        self.gates, self.lost, self.pruned = dict[Any, Any](), list[Any](), list[Any]()
+        self.ts, self.note, self.signed, self.signers, self.previous = 0, "", 0, keys, "0" * 64
+        self.head, self.unjudged, self.texts = b"", list[tuple[Record, int]](), dict[str, int]()
+        self.open, self.policies, self.gates = set[int](), {""}, dict[tuple[str, str], Any]()
+        self.lost, self.pruned, self.eras = list[Any](), list[Any](), list[tuple[int, list[Key]]]()
         self.segment_key, self.next_key = vkeys_in([told.get("segment_key")]), list[Key]()
-        self.every, self.partial, self.rotations = 0, False, list[list[Key]]()
-        self.wanted, self.seen = set[int](), dict[int, tuple[bytes, int, int]]()
+        self.rotations, self.every, self.stopped, self.partial = list[list[Key]](), 0, False, False
+        self.wanted, self.seen, self.read = set[int](), dict[int, tuple[bytes, int, int]](), 0
 
     def root(self) -> bytes:
         self.peaks, self.fresh = grow(self.size - len(self.fresh), self.peaks, self.fresh), []
@@ -271,13 +275,14 @@ class Log:
             pair = rotation({**part(record, "ext"), "seq": self.size}, self.origin)
             need(pair and pair[0] == self.keys[-1], "key_rotation_bad", self.size)
             self.keys = [*self.keys, pair[1]]
+            self.eras.append((self.size, self.keys))
         self.fresh.append(leaf)
         self.unjudged.append((record, record["ts"] - self.ts))
         self.size, self.tip, self.ts = self.size + 1, leaf.hex(), record["ts"]
 
     def checkpoint(self, note: str) -> None:
         """Compare a checkpoint with the records before it."""
-        self.note, self.signed, self.head = note, self.size, self.root()
+        self.note, self.signed, self.signers, self.head = note, self.size, self.keys, self.root()
         good = FastKey is None or signed_text(note, self.keys, every=True)
         need(good, "checkpoint_signature", self.size - 1)
         text = f"{self.origin}\n{self.size}\n{base64_of(self.head)}\n\n"
@@ -294,36 +299,43 @@ class Log:
         self.read, kind, seq = self.read + 1, record["type"], record["seq"]
         ext, policy = part(record, "ext"), part(record, "policy")
         if self.here is None:
+            need((kind == "genesis") == (seq == 0), "log_json_changed", seq)
             need(pause >= 0 or kind == "clock_step", "clock_decreased", seq)
-            if self.every and pause > 3 * self.every:
+            if self.every and pause > 3 * self.every and not self.stopped:
                 need(kind in ("start", "recover"), "silence", seq, OK)
+            self.stopped = kind == "stop"
             if "gate" in record:
                 self.gate(record, kind, part(record, "gate"))
-        digest = (ext if kind == "config_set" else policy).get("digest")
-        if kind in ("policy_set", "config_set") and type(digest) is str:
-            self.texts.setdefault(digest, seq)
-            self.policies |= {digest} if kind == "policy_set" else set()
+        if kind == "policy_set":
+            self.policies.add(str(policy.get("digest")))
         elif policy.get("decision") and not self.partial:
             lacks = TAMPERED if self.here is None else INCOMPLETE
-            need(str(digest or "") in self.policies, "policy_unknown", seq, lacks)
+            need(str(policy.get("digest") or "") in self.policies, "policy_unknown", seq, lacks)
+        named = {"policy_set": policy, "config_set": ext}.get(kind, {}).get("digest")
+        if type(named) is str:
+            self.texts.setdefault(named, seq)
         if kind == "request":
             self.open.add(seq)
         elif kind == "outcome":
             ref = record["ref"] if type(record.get("ref")) is int else -1
-            gone = 0 <= ref < seq and ref not in (self.here or {ref})
+            gone = self.here is not None and 0 <= ref < seq and ref not in self.here
             need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if gone else TAMPERED)
             self.open.discard(ref)
-        elif kind == "heartbeat":
+        else:
+            self.remember(kind, seq, ext, part(record, "action"))
+
+    def remember(self, kind: str, seq: int, ext: Record, action: Record) -> None:
+        """Keep what later records, seals and claims are judged by."""
+        if kind == "heartbeat":
             self.every = ext["every_us"] if type(ext.get("every_us")) is int else 0
-        elif kind == "recover" and type(ext.get("lost_from")) is type(ext.get("committed")) is int:
-            need(False, "loss_accepted", seq, OK)
-            self.lost.append((ext["lost_from"], ext["committed"]))
-            self.segment_key = vkeys_in([ext.get("segment_key")]) or self.segment_key
-        elif kind == "erase" and part(record, "action").get("kind") == "prune":
+        elif kind == "recover":
+            need(ext.get("accepted_loss") is not True, "loss_accepted", seq, OK)
+            if type(ext.get("lost_from")) is type(ext.get("committed")) is int:
+                self.lost.append((ext["lost_from"], ext["committed"]))
+                self.segment_key = vkeys_in([ext.get("segment_key")]) or self.segment_key
+        elif kind == "erase" and action.get("kind") == "prune":
             carried = ext["rotations"] if type(ext.get("rotations")) is list else []
-            self.rotations += [
-                rotation(told, self.origin) for told in carried if type(told) is dict
-            ]
+            self.rotations += [rotation(old, self.origin) for old in carried if type(old) is dict]
             self.pruned.append((ext.get("size"), ext.get("seal_sha256")))
         elif kind == "key_rotate":
             self.rotations.append(rotation({**ext, "seq": seq}, self.origin))
@@ -348,11 +360,12 @@ class Log:
 
     def segment(self, path: Path, last: bool, spread: Any) -> None:
         """Follow a file of records and its seal. `spread` is `map`, or one for all processors."""
-        seal, size, digest = path.with_suffix(".seal"), path.stat().st_size, sha256()
+        sealed = (seal := path.with_suffix(".seal")).exists()  # before its size: then it is final
+        size, digest = path.stat().st_size, sha256()
         work = [(path, start, min(start + STEP, size)) for start in range(0, size, STEP)]
         pieces = spread(entries, work)
         with path.open("rb") as file:  # while the others are at work
-            while seal.exists() and (chunk := file.read(STEP)):
+            while sealed and (chunk := file.read(STEP)):
                 digest.update(chunk)
         for what, said in chain.from_iterable(pieces):
             if what == "checkpoint":
@@ -363,15 +376,16 @@ class Log:
                 self.record(what, said)
         self.judge()
         need(self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
-        good = not self.note or signed_text(self.note, self.keys, every=True)
-        need(good, "checkpoint_signature", self.size - 1)  # the last one, which is published
-        if seal.exists():
+        good = not self.note or signed_text(self.note, self.signers, every=True)
+        need(good, "checkpoint_signature", self.signed - 1)  # the last one, which is published
+        if sealed:
             AT[:] = "seal_changed", int(path.stem), TAMPERED
             self.seal(seal, digest.hexdigest())
         elif not last:
             self.previous = ""
             need(False, "seal_missing", int(path.stem), INCOMPLETE)
         self.keys, self.segment_key = self.keys[-1:], self.next_key
+        self.eras.append((self.size, self.keys))
 
     def seal(self, path: Path, file_hash: str) -> None:
         """Compare a seal with its segment, which has this hash; without one, begin behind it."""
@@ -403,12 +417,14 @@ class Log:
         """Judge what only the whole shows; `texts` gives the bytes of each kept text."""
         for (code, note, when), (origin, size, root) in claims:
             here, before, after = self.seen.get(size, (None, 0, FOREVER))
-            need(origin == self.origin and signed_text(note, self.chain), code)
-            lost = here != root and any(kept < size <= end for kept, end in self.lost)
+            signers = [keys for start, keys in self.eras if start < size][-1:] or [self.chain]
+            need(origin == self.origin and signed_text(note, signers[0]), code)
+            gone = size <= self.size and here is None  # pruned
+            lost = not gone and here != root and any(a < size <= b for a, b in self.lost)
             need(not lost, "records_lost", size, INCOMPLETE)
             need(lost or size <= self.size, "rolled_back", size)
-            need(lost or here in (None, root), code, size)
-            need(here or lost, "not_comparable", size, OK)
+            need(gone or lost or here == root, code, size)
+            need(not gone, "not_comparable", size, OK)
             timely = not when or before - LATE <= when <= after + LATE
             need(timely, "time_contradicted", size, INCOMPLETE)
         for seq in sorted(self.open)[:500]:
@@ -436,11 +452,11 @@ def claims_of(folder: Path, args: Any) -> Iterator[tuple[str, str, int]]:
             yield "receipt_mismatch", f"{text}\n\u2014 {origin} {blob}\n", 0
     for given, witness in zip(args.cosignature, args.witness):
         [key], (text, signatures) = vkeys_in([witness], 4), split_note(note := text_of(given))
-        blob = next(blob for name, blob in signatures if key[:2] == (name, blob[:4]))
-        when = int.from_bytes(blob[4:12], "big")
-        good = verifies(key[2], f"cosignature/v1\ntime {when}\n{text}".encode(), blob[12:])
-        need(good, "cosignature_bad", given)
-        yield "fork", note, when * 10**6
+        blobs = [blob[4:] for name, blob in signatures if key[:2] == (name, blob[:4])]
+        for when, blob in (timed := [(int.from_bytes(blob[:8], "big"), blob) for blob in blobs]):
+            good = verifies(key[2], f"cosignature/v1\ntime {when}\n{text}".encode(), blob[8:])
+            need(good, "cosignature_bad", given)
+        yield "fork", note, min(timed)[0] * 10**6
     for given in args.tsr:  # RFC 3161, over the bytes of the checkpoint file of the same name
         near = Path(given).with_suffix(".checkpoint")
         near = near if near.exists() else folder / "anchors" / near.name
@@ -480,19 +496,21 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
     record, AT[:] = record_in(lines[0]), ("log_json_changed", None, TAMPERED)
     genesis = part(record, "ext") if record.get("type") == "genesis" else {}
     identity = identity_in(about.read_bytes()) if about.exists() else genesis
-    need(not genesis or {**identity, "vkeys": identity["vkeys"][:1]} == genesis)
+    need(record.get("type") != "genesis" or {**identity, "vkeys": identity["vkeys"][:1]} == genesis)
     need(identity.get("schema", 2) == 2, "unknown_schema", None, USAGE)
     keys, AT[:] = vkeys_in(identity.get("vkeys")) + given, ("key_missing", None, INCOMPLETE)
     note = next(filter(None, map(note_in, lines)), "")
     signers = [key for key in keys if signed_text(note, [key])]
-    log = Log({**genesis, "origin": keys[0][0]}, (signers + keys)[:1])
+    # Record 0 names the key that signed it; a later one shows by what it signed.
+    log = Log({**genesis, "origin": keys[0][0]}, (keys if genesis else signers + keys)[:1])
     yield log
     log.wanted = {size for _, (_, size, _) in claims}
     AT[:] = "segment_missing", 0, INCOMPLETE
     if int(files[0].stem):  # what was before may have been pruned
         seals = folder.glob("segments/*.seal")
         log.seal(max(path for path in seals if path.stem < files[0].stem), "")
-    begun, large = (log.size, log.previous), sum(path.stat().st_size for path in files) > LARGE
+    begun, log.eras = (log.size, log.previous), [(log.size, log.keys)]
+    large = sum(path.stat().st_size for path in files) > LARGE
     with multiprocessing.Pool(2) if large else contextlib.nullcontext() as pool:
         for path in files:
             AT[:] = "segment_missing", log.size, INCOMPLETE
@@ -548,10 +566,10 @@ def verify_part(files: dict[str, bytes], given: list[Key]) -> Log:
         need(line and shown, "proof_missing", seq, INCOMPLETE)
         if line and shown:
             record, (text, _, end) = record_in(line), shown.decode().partition("\n\n")
-            title, index, *proof = text.split("\n")
-            need((title, index, end) == ("c2sp.org/tlog-proof@v1", f"index {seq}", note))
-            leaf, nodes = sha256(b"\x00" + line).digest(), [*map(unbase64, proof)]
-            need(record["seq"] == seq and root_from(leaf, seq, size, nodes) == log.head)
+            leaf, proof = sha256(b"\x00" + line).digest(), [*map(unbase64, text.split("\n")[2:])]
+            wanted = ["c2sp.org/tlog-proof@v1", f"index {seq}", *map(base64_of, proof)]
+            need((text.split("\n"), end) == (wanted, note))
+            need(record["seq"] == seq and root_from(leaf, seq, size, proof) == log.head)
             log.look(record, 0)
             here.add(seq)
     known = [key for key in given or vkeys_in(identity["vkeys"])[:1] if key[0] == origin]
@@ -601,7 +619,7 @@ def main(arguments: list[str] | None = None) -> int:
     said["findings"] = [found for found in FOUND if found["means"] != OK]
     said["notes"] = [found for found in FOUND if found["means"] == OK]
     lines = [f"{status}: {said['records']} records read, root {said['root'] or 'unknown'}"]
-    lines += [f"{found['means']}: {found['code']} at {found['seq']}" for found in FOUND]
+    lines += [f"{found['means']}: {found['code']} at {found['seq']!a}" for found in FOUND]
     print(json.dumps(said) if args.json else "\n".join(lines))
     return {USAGE: 3, TAMPERED: 1, INCOMPLETE: 2, OK: 0}[status]
 

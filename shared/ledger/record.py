@@ -99,6 +99,7 @@ _KIND_NAMES: Final = {str: "text", int: "a whole number", dict: "an object", lis
 #: The names of all kinds.
 TYPE_NAMES: Final = frozenset(kind.value for kind in RecordType)
 #: A number with a fraction or an exponent, outside of a string or (seldom) inside one.
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 _MAYBE_FLOAT: Final = re.compile(rb"[:,\[]-?[0-9]+[.eE]")
 
 
@@ -248,7 +249,7 @@ def shape_problem(record: Mapping[str, Any]) -> str:
         if type(value) is not int or value < 0:
             return f'its field "{name}" is missing or not a number'
     prev = record.get("prev")
-    if type(prev) is not str or len(prev) != 64:
+    if type(prev) is not str or not _HASH.fullmatch(prev):
         return 'its field "prev" is missing or not a hash'
     kind = record.get("type")
     if type(kind) is not str or kind not in TYPE_NAMES:

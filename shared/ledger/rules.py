@@ -28,6 +28,8 @@ class Rules:
         """Start in front of record 0."""
         self.findings = findings
         self.partial = False
+        #: Whether `open` is all that was open before: a seal says it, also of pruned records.
+        self.open_known = True
         self.ts = 0
         self.open: set[int] = set()
         #: Each kept text that a record names by its digest, and the first record that does.
@@ -47,7 +49,7 @@ class Rules:
     def batch(self, records: Sequence[Mapping[str, Any]], types: Set[str]) -> None:
         """Judge the records of a batch, which have these types."""
         done = 0
-        if types <= _PLAIN and not self._every:
+        if types <= _PLAIN and not self._every and records[0]["seq"]:
             done = self._take_plain(records)
         for record in records[done:]:
             self.look(record)
@@ -79,6 +81,8 @@ class Rules:
         """Judge one record."""
         kind, seq, ts = record["type"], record["seq"], record["ts"]
         ext, action = _part(record, "ext"), _part(record, "action")
+        is_genesis = kind == "genesis" and (seq > 0 or ext is record.get("ext"))
+        self._genesis(seq, is_genesis=is_genesis)
         self._time(kind, seq, ts)
         self._program(kind, seq)
         self._pair(record)
@@ -100,6 +104,11 @@ class Rules:
             name = (str(record.get("run")), str(gate.get("id")))
             self._gate(kind, seq, name, gate.get("state"), action.get("args_c"))
         self.ts, self._kind = ts, kind
+
+    def _genesis(self, seq: int, *, is_genesis: bool) -> None:
+        if is_genesis is not (seq == 0):
+            sentence = f"Record {seq} is {'a' if seq else 'no'} genesis: record 0 is, no other."
+            self.findings.add("log_json_changed", seq, sentence)
 
     def _time(self, kind: str, seq: int, ts: int) -> None:
         if ts < self.ts and kind != "clock_step":
@@ -139,7 +148,7 @@ class Rules:
             ref = record.get("ref")
             if type(ref) is int and ref in self.open:
                 self.open.discard(ref)
-            elif not self.partial:
+            elif self.open_known:
                 seq = record["seq"]
                 self.findings.add(
                     "outcome_unpaired",
@@ -150,14 +159,14 @@ class Rules:
     def _policy(
         self, kind: str, seq: int, policy: Mapping[str, Any], ext: Mapping[str, Any]
     ) -> None:
-        digest = ext.get("digest") if kind == "config_set" else policy.get("digest")
         if kind == "policy_set":
-            self._policies.add(str(digest))
-        elif self._is_unknown(policy, digest):
+            self._policies.add(str(policy.get("digest")))
+        elif self._is_unknown(policy, policy.get("digest")):
             sentence = f"Record {seq} was decided under a policy that no record before it sets."
             self.findings.add("policy_unknown", seq, sentence)
-        if kind in ("policy_set", "config_set") and type(digest) is str:
-            self.texts.setdefault(digest, seq)
+        named = {"policy_set": policy, "config_set": ext}.get(kind, _NOTHING).get("digest")
+        if type(named) is str:
+            self.texts.setdefault(named, seq)
 
     def _is_unknown(self, policy: Mapping[str, Any], digest: object) -> bool:
         decided = bool(policy.get("decision") and digest)

@@ -54,11 +54,12 @@ class Tail:
         self._waiting: Checkpoint | None = None
         self._rules.ts = position.ts
         self._rules.open = set(position.open_requests)
+        self._rules.open_known = True
 
     def resume_blind(self, first: int) -> None:
         """Go on at record `first` without knowing the tree or the link before it."""
         self.resume(Position())
-        self._rules.partial = True
+        self._lose_records()
         self.expected, self.tip = first, None
         self._base = self._frontier = None
 
@@ -106,11 +107,15 @@ class Tail:
         for seq in range(first, end):
             self.push(Item(seq, None, None))
 
+    def _lose_records(self) -> None:
+        """From here on, what only records before could show is not known."""
+        self._rules.partial, self._rules.open_known = True, False
+
     def _look_at_all(self, items: Sequence[Item]) -> None:
         """Judge what records say once their bytes are beyond doubt."""
         for item in items:
             if item.record is None:
-                self._rules.partial = True
+                self._lose_records()
             else:
                 self._rules.look(item.record)
 
@@ -184,7 +189,7 @@ class Tail:
 
     def _report_unsolved(self, items: list[Item], next_prev: str | None) -> None:
         known = any(self._findings.has(item.seq) for item in items)
-        self._rules.partial = True
+        self._lose_records()
         if items and next_prev is None:
             # Nothing behind the last record names it. Had only an earlier one changed, its
             # successor's link would have given the signed root; so the last one changed.
@@ -240,6 +245,9 @@ class Tail:
             return
         if head is None or head.size != self.expected:
             self._report_links(self._items, None)
+            if self.watch.wants(self._base, self.expected):  # what is held may sign these
+                leaves = [item.leaf for item in self._items]
+                self.watch.see(self._base, leaves, [item.record for item in self._items])
             self._look_at_all(self._items)
             return
         if not self._gives(head.root):

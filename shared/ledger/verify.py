@@ -228,6 +228,8 @@ def _introduce(source: Source, given: Sequence[VerifierKey]) -> Verdict | None:
     named = [key for each in (identity, genesis) for key in _vkeys(each)]
     candidates = [*named, *given]
     source.key = candidates[0] if candidates else None
+    if source.key is not None and genesis is not None and source.key in _vkeys(genesis)[:1]:
+        return None  # record 0 names the key that signed it; another one is a stranger's
     for key in candidates:
         with contextlib.suppress(NoteRefused):
             open_note(first_note, [key])
@@ -293,6 +295,7 @@ def _verify(
             "give the log's vkey.",
             Status.INCOMPLETE,
         )
+        return _verdict(source, None)
     claims = collect(outside, source.directory, findings)
     sizes = {claim.checkpoint.size for claim in claims} | {1}
     if source.head is not None:

@@ -15,7 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tokenize
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import pytest
 import rfc8785
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from synthetic_log import SyntheticLog
 from test_ledger_attacks import (
     ORIGIN,
     Held,
@@ -40,7 +43,9 @@ from test_ledger_attacks import (
 )
 from test_ledger_verify_after import Pruned
 
+from shared.anchors.cosignature import Cosigner
 from shared.ledger import Ledger, ledger_verify, verify_path
+from shared.ledger.bundle import manifest_bytes, pack
 from shared.ledger.bundle_make import Selection, make_bundle, write_bundle
 from shared.ledger.checkpoint import Signer, load_signer
 from shared.ledger.log import _Entry
@@ -850,3 +855,259 @@ def test_a_pruned_log_is_whole_from_where_its_erase_record_says(tmp_path: Path) 
     assert (said.code, said.notes) == (0, {"pruned", "not_comparable"})
     list_segments(tmp_path / "log")[0].unlink()
     assert verify(tmp_path / "log").code == 2
+
+
+# -- what only a close reader would try ------------------------------------------------------------
+
+
+def test_a_record_without_number_and_link_is_none_where_a_piece_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_verify, "STEP", 1)
+    log = SyntheticLog(tmp_path / "log")
+    log.add([{"type": "request", "seq": -1, "prev": ""}])
+    log.add([{"type": "outcome", "ref": 1}])
+    assert verify(log.directory).code == 1
+
+
+def test_a_version_that_only_equals_1_is_none(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.add([{}, {"v": True}, {}])
+    assert verify(log.directory).code == 1
+
+
+@pytest.mark.parametrize("prev", [str.upper, lambda tip: f"{tip[:-1]}é"], ids=("upper", "no-hex"))
+def test_a_link_has_one_spelling(tmp_path: Path, prev: Callable[[str], str]) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.add([{"prev": prev(log.tip)}, {}])
+    log.fill(3)
+    assert verify(log.directory).code == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_key_that_record_0_names_signs_a_log_that_begins_with_it(
+    tmp_path: Path, named: bool
+) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        write(ledger, 2)
+    log, stranger = tmp_path / "log", Signer(ORIGIN, bytes(32))
+    log_id = ledger_verify.sha256(b"\x00" + lines_of(list_segments(log)[0])[0][:-1]).hexdigest()
+    assert verify(log, Held(log_id=log_id)).code == 0
+    rewrite(log, lambda record: record, stranger)
+    if named:
+        about = json.loads((log / "log.json").read_text())
+        about["vkeys"].append(stranger.key.vkey())
+        (log / "log.json").write_text(json.dumps(about))
+    assert verify(log, Held(log_id=log_id)).code == 1
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda record: record | {"type": "journal"} if record["seq"] == 0 else record,
+        lambda record: record | {"ext": {}} if record["seq"] == 0 else record,
+        lambda record: record | {"ext": []} if record["seq"] == 0 else record,
+        lambda record: record | {"type": "genesis"} if record["seq"] == 2 else record,
+    ],
+    ids=("none", "empty", "no-object", "later"),
+)
+def test_record_0_and_no_other_is_the_genesis(tmp_path: Path, edit: Any) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        for _ in range(3):
+            ledger.append("journal", {}).result(10)
+    signer = load_signer(tmp_path / "keys", ORIGIN, create=False)
+    rewrite(tmp_path / "log", edit, signer)
+    assert "log_json_changed" in verify(tmp_path / "log").found
+
+
+def rotated(log: SyntheticLog, new: Signer, name: str) -> dict[str, Any]:
+    """A record that changes the key of `log`."""
+    text = f"{name}/key-rotate\n{log.frontier.size}\n{new.key.vkey()}\n"
+    note = log.signer.sign(text) + new.line(text)
+    return {
+        "type": "key_rotate",
+        "ext": {"old": log.signer.key.vkey(), "new": new.key.vkey(), "note": note},
+    }
+
+
+def test_a_key_changed_behind_the_last_checkpoint_is_an_unsigned_tail(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.fill(3)
+    head = log.note
+    log.add([rotated(log, Signer(log.signer.key.name, bytes(32)), log.signer.key.name)])
+    edit_lines(log.directory, lambda lines: lines[:-1])
+    (log.directory / "HEAD").write_text(head)
+    said = verify(log.directory)
+    assert (said.code, said.found) == (2, {"unsigned_tail"})
+
+
+def test_a_new_key_has_the_name_of_the_log(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.add([rotated(log, Signer("other.example.org", bytes(32)), log.signer.key.name)])
+    said = verify(log.directory)
+    assert (said.code, "key_rotation_bad" in said.found) == (1, True)
+
+
+def test_a_key_that_was_retired_signs_no_head(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        write(ledger, 1)
+        old = load_signer(tmp_path / "keys", ORIGIN, create=False)
+        ledger.rotate_key()
+        ledger.seal_now()
+        write(ledger, 2)
+    head = tmp_path / "log" / "HEAD"
+    assert verify(tmp_path / "log").code == 0
+    text = head.read_text()
+    head.write_text(old.sign(text[: text.index("\n\n") + 1]))
+    assert verify(tmp_path / "log").code == 1
+
+
+def pruned_log(home: Path) -> SyntheticLog:
+    """A log whose first segment was pruned."""
+    log = SyntheticLog(home / "log")
+    log.fill(3)
+    log.seal()
+    ext = {"size": log.frontier.size, "seal_sha256": log._previous}
+    log.add([{"type": "erase", "action": {"kind": "prune"}, "ext": ext}])
+    list_segments(log.directory)[0].unlink()
+    return log
+
+
+def test_an_outcome_in_a_pruned_log_has_a_request_that_its_seal_calls_open(tmp_path: Path) -> None:
+    log = pruned_log(tmp_path)
+    said = verify(log.directory)
+    assert (said.code, said.notes) == (0, {"pruned"})
+    log.add([{"type": "outcome", "ref": 1}])
+    said = verify(log.directory)
+    assert (said.code, said.found) == (1, {"outcome_unpaired"})
+
+
+def test_an_old_head_of_what_was_pruned_cannot_be_compared(tmp_path: Path) -> None:
+    log = pruned_log(tmp_path)
+    (log.directory / "HEAD").write_text(log.notes[1])
+    said = verify(log.directory)
+    assert (said.code, said.found, said.notes) == (0, set(), {"pruned", "not_comparable"})
+
+
+def test_a_receipt_shows_what_was_changed_behind_the_last_checkpoint(tmp_path: Path) -> None:
+    with open_log(tmp_path, segment_bytes=1 << 20) as ledger:
+        receipt = write(ledger, 2)[-1]
+    log = tmp_path / "log"
+    (log / "HEAD").unlink()
+    edit_lines(log, lambda lines: lines[:-1])
+    held = Held(receipts=(receipt,))
+    assert verify(log, held).code == 2
+    edit_lines(log, lambda lines: [*lines[:-1], lines[-1].replace(b'"ok"', b'"no"')])
+    assert verify(log, held).code == 1
+
+
+def test_a_decision_is_under_its_policy_whatever_it_is_about(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        texts = [keep_text(tmp_path / "log", text, disk=QuickDisk()) for text in (b"p", b"c")]
+        for kind, fields in (
+            ("policy_set", {"policy": {"digest": texts[0]}}),
+            (
+                "config_set",
+                {"ext": {"digest": texts[1]}, "policy": {"digest": texts[0], "decision": "allow"}},
+            ),
+        ):
+            ledger._commit([_Entry(kind, fields)])
+        assert verify(tmp_path / "log").found <= {"unsigned_tail"}
+        ledger._commit([_Entry("config_set", {"policy": {"digest": "E", "decision": "allow"}})])
+    said = verify(tmp_path / "log")
+    assert (said.code, said.found) == (1, {"policy_unknown"})
+
+
+def test_every_cosignature_of_a_witness_counts(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        write(ledger, 2)
+        note = ledger.checkpoint
+    witness, now = Cosigner("w.test/w", bytes(range(32))), int(time.time())
+    lines = [witness.cosign(note[: note.index("\n\n") + 1], now - ago) for ago in (0, 9000)]
+    cosigned = tmp_path / "cosigned"
+    held = Held(cosignatures=(cosigned,), witnesses=(witness.key.vkey(),))
+    cosigned.write_text(f"{note}{lines[0]}\n")
+    assert verify(tmp_path / "log", held).code == 0
+    cosigned.write_text(f"{note}{lines[0]}\n{lines[1]}\n")
+    assert verify(tmp_path / "log", held).found == {"time_contradicted"}
+    at = lines[1].rindex(" ") + 30
+    other = "B" if lines[1][at] != "B" else "C"
+    cosigned.write_text(f"{note}{lines[0]}\n{lines[1][:at]}{other}{lines[1][at + 1 :]}\n")
+    assert verify(tmp_path / "log", held).found == {"cosignature_bad"}
+
+
+def test_a_segment_that_is_sealed_while_it_is_read_was_not_tampered_with(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = list_segments(log)[-1]
+    whole = ledger_verify.entries
+
+    def meanwhile(task: tuple[Path, int, int]) -> Any:
+        if task[0] == path:
+            seal_path(path).write_text("sealed")
+        return whole(task)
+
+    monkeypatch.setattr(ledger_verify, "entries", meanwhile)
+    assert by_single_file(log, Held()).code == 0
+
+
+def test_the_text_has_nothing_that_a_terminal_obeys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", "{}")
+        archive.writestr("\x1b[2Jé", "")
+    assert ledger_verify.main([str(path)]) == 1
+    assert capsys.readouterr().out.replace("\n", "").isprintable()
+
+
+def bundle_of(home: Path, change: Callable[[dict[str, bytes]], object]) -> tuple[Any, int]:
+    """What both say about a bundle whose files were changed and listed anew."""
+    with open_log(home) as ledger:
+        request = ledger.append("request", {"task": "t"}).result(10)
+        ledger.append("outcome", {"ref": request.seq, "task": "t"}).result(10)
+    data = make_bundle([home / "log"], Selection(tasks=("t",))).data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    change(files)
+    manifest = json.loads(files["manifest.json"])
+    manifest["files"] = {
+        name: ledger_verify.sha256(content).hexdigest()
+        for name, content in files.items()
+        if name != "manifest.json"
+    }
+    (home / "t.zip").write_bytes(pack({**files, "manifest.json": manifest_bytes(manifest)}))
+    return verify_path(home / "t.zip"), ledger_verify.main([str(home / "t.zip")])
+
+
+def test_a_bundle_that_begins_with_an_outcome_is_incomplete(tmp_path: Path) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        for name in [name for name in files if "/records/" in name]:
+            if int(name.split("/")[-1].split(".")[0]) < 2:
+                del files[name]
+
+    said, code = bundle_of(tmp_path, change)
+    assert (said.exit_code, code) == (2, 2)
+
+
+def test_a_proof_has_one_spelling(tmp_path: Path) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        name = max(name for name in files if name.endswith("tlog-proof"))
+        lines = files[name].split(b"\n")
+        assert len(lines[2]) == 44
+        lines[2] = lines[2][:4] + b"-" + lines[2][4:]
+        files[name] = b"\n".join(lines)
+
+    said, code = bundle_of(tmp_path, change)
+    assert (said.exit_code, code) == (1, 1)
+
+
+@pytest.mark.parametrize("vkeys", [[], [Signer("other.test", bytes(32)).key.vkey()]])
+def test_a_bundle_without_a_key_of_its_log_is_no_proof(tmp_path: Path, vkeys: list[str]) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        about = json.loads(files["logs/0/log.json"])
+        files["logs/0/log.json"] = encode(about | {"vkeys": vkeys})
+
+    said, code = bundle_of(tmp_path, change)
+    assert (said.exit_code, code) == (1, 1)
