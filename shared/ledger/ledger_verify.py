@@ -375,7 +375,7 @@ class Log:
             else:
                 self.record(what, said)
         self.judge()
-        need(self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
+        need(not last or self.signed == self.size, "unsigned_tail", self.signed, INCOMPLETE)
         good = not self.note or signed_text(self.note, self.signers, every=True)
         need(good, "checkpoint_signature", self.signed - 1)  # the last one, which is published
         if sealed:
@@ -519,7 +519,7 @@ def verify_directory(folder: Path, args: Any, given: list[Key]) -> Iterator[Log]
             log.segment(path, path == files[-1], pool.imap if pool else map)
     log.chain = log.reached(log.chain + log.keys)
     log.seen[log.size] = (log.root(), log.ts, FOREVER)
-    texts = [path for path in folder.glob("texts/*") if path.name in log.texts]
+    texts = [path for path in folder.glob("texts/*") if path.name in log.texts and path.is_file()]
     log.conclude(claims, {path.name: path.read_bytes() for path in texts})
     pruned = ("pruned", begun[0], OK) if begun in log.pruned else ("segment_missing", 0, INCOMPLETE)
     need(not begun[0], *pruned)
@@ -610,7 +610,7 @@ def main(arguments: list[str] | None = None) -> int:
         need(bundle or any(each.exists() for each in named))
         logs.extend(verify_bundle(path, given) if bundle else verify_directory(path, args, given))
     except Exception as error:  # whatever is odd about it: it is not what was written
-        if isinstance(error, OSError) and path.is_dir():
+        if type(error) in (OSError, PermissionError, FileNotFoundError) and path.is_dir():
             AT[:] = "wrongly_called", str(error), USAGE
         FOUND.append(dict(zip(("code", "seq", "means"), AT)))
     status = next(each for each in STATUS if each in [OK, *(found["means"] for found in FOUND)])

@@ -217,6 +217,9 @@ class Tail:
             self._changed(seq)
         return bool(found)
 
+    def _numbers(self) -> list[int]:
+        return [item.seq for item in self._items]
+
     def _changed(self, seq: int) -> None:
         self._findings.add(
             "record_changed",
@@ -244,7 +247,9 @@ class Tail:
         if not self._items or self._base is None:
             return
         if head is None or head.size != self.expected:
-            self._report_links(self._items, None)
+            known = self._report_links(self._items, None)
+            if self._doubt and not known and not any(map(self._findings.has, self._numbers())):
+                self._changed(self._items[0].seq)  # its link is not what was signed before it
             if self.watch.wants(self._base, self.expected):  # what is held may sign these
                 leaves = [item.leaf for item in self._items]
                 self.watch.see(self._base, leaves, [item.record for item in self._items])

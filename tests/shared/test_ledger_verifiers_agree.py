@@ -591,6 +591,23 @@ def test_damage(log: Path, case: str) -> None:
     assert verify(log).code == code
 
 
+@pytest.mark.parametrize("name", ["HEAD", "log.json", "segments/*.seal"])
+def test_a_directory_where_a_file_was_is_a_change_and_no_wrong_call(log: Path, name: str) -> None:
+    path = sorted(log.glob(name))[0]
+    path.unlink()
+    path.mkdir()
+    assert verify(log).code == 1
+
+
+def test_a_directory_where_a_text_was_is_a_missing_text(tmp_path: Path) -> None:
+    with open_log(tmp_path) as ledger:
+        digest = keep_text(tmp_path / "log", b"policy", disk=QuickDisk())
+        ledger.append("policy_set", {"policy": {"digest": digest}}).result(10)
+    (tmp_path / "log" / "texts" / digest).unlink()
+    (tmp_path / "log" / "texts" / digest).mkdir()
+    assert verify(tmp_path / "log").found == {"text_missing"}
+
+
 @pytest.mark.parametrize("step", [1, 2, 333, 1000])
 def test_where_the_work_is_divided_makes_no_difference(
     log: Path, step: int, monkeypatch: pytest.MonkeyPatch
@@ -939,6 +956,28 @@ def test_a_key_changed_behind_the_last_checkpoint_is_an_unsigned_tail(tmp_path: 
     (log.directory / "HEAD").write_text(head)
     said = verify(log.directory)
     assert (said.code, said.found) == (2, {"unsigned_tail"})
+
+
+def test_a_link_to_nothing_behind_the_last_checkpoint_is_seen(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.fill(3)
+    head, tip = log.note, log.tip.encode()
+    log.fill(1)
+    edit_lines(log.directory, lambda lines: lines[:-1])
+    (log.directory / "HEAD").write_text(head)
+    assert verify(log.directory).code == 2
+    wrong = tip[:-1] + (b"0" if tip[-1:] != b"0" else b"1")
+    edit_lines(log.directory, lambda lines: [*lines[:-1], lines[-1].replace(tip, wrong)])
+    assert verify(log.directory).code == 1
+
+
+def test_a_seal_is_the_end_of_a_segment_without_a_last_checkpoint(tmp_path: Path) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.fill(3)
+    edit_lines(log.directory, lambda lines: lines[:-1])
+    log.seal()
+    log.fill(1)
+    assert verify(log.directory).code == 0
 
 
 def test_a_new_key_has_the_name_of_the_log(tmp_path: Path) -> None:
