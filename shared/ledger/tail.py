@@ -180,6 +180,10 @@ class Tail:
                 item.record = None
                 if not self._findings.has(item.seq):
                     self._changed(item.seq)
+        if self._doubt and items and not any(map(self._findings.has, self._numbers())):
+            links = [items[0].prev, *[leaf.hex() for leaf in solution[:-1]]]
+            wrong = [item for item, link in zip(items, links, strict=True) if item.prev != link]
+            self._changed((wrong or items)[0].seq)  # it was signed with a link to nothing
         self._look_at_all(items)
         frontier = base.copy()
         frontier.extend(solution)

@@ -980,9 +980,21 @@ def test_a_seal_is_the_end_of_a_segment_without_a_last_checkpoint(tmp_path: Path
     assert verify(log.directory).code == 0
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_link_to_nothing_is_seen_even_if_it_is_signed(tmp_path: Path, place: int) -> None:
+    log = SyntheticLog(tmp_path / "log")
+    log.fill(3)
+    log.add([*[{}] * place, {"prev": "ab" * 32}, {}])
+    log.fill(3)
+    assert verify(log.directory).code == 1
+
+
 def test_a_new_key_has_the_name_of_the_log(tmp_path: Path) -> None:
     log = SyntheticLog(tmp_path / "log")
-    log.add([rotated(log, Signer("other.example.org", bytes(32)), log.signer.key.name)])
+    record = rotated(log, Signer("other.example.org", bytes(32)), log.signer.key.name)
+    told = {**record["ext"], "seq": log.frontier.size}
+    assert ledger_verify.rotation(told, log.signer.key.name) == []
+    log.add([record])
     said = verify(log.directory)
     assert (said.code, "key_rotation_bad" in said.found) == (1, True)
 
