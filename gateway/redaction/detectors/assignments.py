@@ -34,6 +34,7 @@ from gateway.redaction.detectors.names import (
     places,
 )
 from gateway.redaction.detectors.quotations import AFTER_STRING, closes_within, closing, ends_string
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.detectors.styles import FIELD_REACH, escaped_end, read, style_of
 from gateway.redaction.detectors.values import (
     GLANCE,
@@ -78,6 +79,9 @@ _MOST_SEEN: Final = 4096
 _SURELY_WITHIN: Final = JUDGED - 64
 #: What is read between a name and its value, in nearly every text.
 _GLUE_REACH: Final = 64
+#: More than is ever read before and behind what may be a name.
+_BACK: Final = 512
+_AHEAD: Final = 2 * VALUE_MAX
 
 
 class Assignments:
@@ -91,9 +95,17 @@ class Assignments:
         text = source.text
         done = -1
         seen: _Seen = {}
-        for at in sorted(places(source)):
+        hints = sorted(places(source))
+        repeats = repeats_of(text, len(hints), back=_BACK, ahead=_AHEAD)
+        for at in hints:
             if at < done:
                 continue
+            if repeats is not None:
+                done, again = repeats.skip(at)
+                if again:
+                    yield from again
+                if at < done:
+                    continue
             start = name_start(text, at)
             if text[start - 1 : start] == "\\" and text[start] in "nrt" and start + 1 < at + 1:
                 start += 1  # an escaped line end touches the name
@@ -110,6 +122,8 @@ class Assignments:
             span = self._value_once(text, named, start + len(written), start, seen)
             if span is not None:
                 done = max(done, span.end)
+                if repeats is not None:
+                    repeats.found.append(span)
                 yield span
 
     def _value_once(self, text: str, name: str, end: int, start: int, seen: _Seen) -> Span | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.redaction.detectors.base import Source, leftmost_longest, set_of
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.detectors.values import (
     OPEN_VALUE,
     SPOKEN_MAX,
@@ -66,12 +67,24 @@ _GLUE: Final = re.compile(
 )
 _PATH: Final = re.compile(r"[/\\].|\A[\d.:/-]+\Z")
 _SIGN: Final = re.compile(r"[!#$%&*?@^+~]")
+#: More than is ever read before and behind a word.
+_BACK: Final = 64
+_AHEAD: Final = 512
 
 
 def logins(source: Source, judge: Judge) -> Iterator[Span]:
     """Yield the passwords that stand beside their users."""
-    text = source.text
-    for index, at, end in leftmost_longest(source.found(_WORDS)):
+    text, done = source.text, 0
+    words = leftmost_longest(source.found(_WORDS))
+    repeats = repeats_of(text, len(words), back=_BACK, ahead=_AHEAD)
+    for index, at, end in words:
+        if repeats is not None:
+            if at < done:
+                continue
+            done, again = repeats.skip(at)
+            yield from again
+            if at < done:
+                continue
         if index < len(_PAIRS):
             if _joined(text, at, end):
                 continue
@@ -81,7 +94,10 @@ def logins(source: Source, judge: Judge) -> Iterator[Span]:
         else:
             found = _behind_user(text, at, end)
         if found is not None and not judge.is_placeholder("", text[found[0] : found[1]]):
-            yield Span(*found, "SECRET", 0.7, "pair")
+            span = Span(*found, "SECRET", 0.7, "pair")
+            if repeats is not None:
+                repeats.found.append(span)
+            yield span
 
 
 def _joined(text: str, at: int, end: int) -> bool:

@@ -72,6 +72,13 @@ _SECRET_NAME: Final = re.compile(
     r"db|root|admin|mysql|postgres|redis|smtp|ftp|main))?\Z",
     re.IGNORECASE,
 )
+#: One of these is in every text that `_SECRET_NAME` matches, and is found far faster.
+_STEMS: Final = (
+    "pass", "psk", "pw", "kennwort", "senha", "contrasena", "wachtwoord", "haslo", "heslo",
+    "salasana", "losenord", "adgangskode", "salt", "key", "sess", "connect.sid", "secret", "token",
+    "credential", "auth",
+)  # fmt: skip
+_STEM_SEARCH: Final = AhoCorasick(_STEMS)
 #: Names that end like one and are none.
 _NOT_A_SECRET: Final = re.compile(
     r"(?:(?:next|continuation|page|cursor|sync|start|end|stop|pad|eos|bos|unk|mask|cls|sep|csrf_?param|"
@@ -138,6 +145,8 @@ def name_start(text: str, at: int) -> int:
 def is_secret_name(name: str) -> bool:
     """Whether `name` ends in a word for a secret, however its words are joined."""
     name = name[-_NAME_END:]
+    if name.isascii() and not _STEM_SEARCH.find_matches_as_indexes(name.lower()):
+        return False
     snake = _CAMEL.sub("_", name)
     return (
         _SECRET_NAME.search(snake) is not None

@@ -67,7 +67,9 @@ _ASKING: Final = re.compile(
     r"credential",
     re.IGNORECASE,
 )
-
+#: How much before a here-string says what it is for.
+_REACH: Final = 160
+_MOST_SEEN: Final = 4096
 
 #: A phrase in the middle of a sentence, up to its end.
 _SPOKEN_WORDS: Final = re.compile(
@@ -93,10 +95,22 @@ def phrases_in(source: Source) -> Iterator[Span]:
         span = _phrase(text, end, seed=index < len(_SEEDS))
         if span is not None:
             yield Span(*span, "SECRET", 0.8, "phrase")
+    yield from _here_strings(text)
+
+
+def _here_strings(text: str) -> Iterator[Span]:
+    asking: dict[str, bool] = {}  # lines repeat
     for at, literal in occurrences(text, (_HERE,)):
-        line = text.rfind("\n", max(0, at - 160), at) + 1
         value = _HERE_VALUE.match(text, at + len(literal))
-        if value is None or not _ASKING.search(text, max(line, at - 160), at):
+        if value is None:
+            continue
+        floor = max(text.rfind("\n", max(0, at - _REACH), at) + 1, at - _REACH)
+        before = text[max(0, floor - 1) : at]
+        if before not in asking:
+            if len(asking) > _MOST_SEEN:
+                asking.clear()
+            asking[before] = _ASKING.search(text, max(0, floor), at) is not None
+        if not asking[before]:
             continue
         part = "quoted" if value["quote"] else "bare"
         written = value[part].rpartition(":")[2]

@@ -18,6 +18,7 @@ from gateway.redaction.detectors.answers import BACK, also_told, answer_to
 from gateway.redaction.detectors.base import Source, part_of
 from gateway.redaction.detectors.names import PASSWORD_WORDS, is_secret_name
 from gateway.redaction.detectors.phrases import drawn_words
+from gateway.redaction.detectors.repeats import moved, repeats_of
 from gateway.redaction.detectors.values import (
     CODE,
     CONSTANTS,
@@ -199,6 +200,9 @@ TRIGGERS: Final = _WORDS
 _Known = tuple[int, int, list[Span]]
 #: Behind a find so near to its word, all that is read stands within the stretch.
 _NEAR: Final = 40
+#: More than is ever read before and behind a word.
+_BEFORE: Final = 256
+_AHEAD: Final = 4096
 
 
 def spoken(source: Source, judge: Judge) -> Iterator[Span]:
@@ -206,32 +210,44 @@ def spoken(source: Source, judge: Judge) -> Iterator[Span]:
     text, done = source.text, 0
     seen: dict[str, _Known] = {}
     found = _SEARCH.find_matches_as_indexes(source.folded) if source.may_hold_words(_PART) else ()
-    for index, at, end in found:
+    repeats = repeats_of(text, len(found), back=_BEFORE, ahead=_AHEAD)
+    for word in found:
+        _, at, end = word
         if at < done or _joined(text, at, end):
             continue
-        yield from _used_as(text, at, index)
-        password = index < len(PASSWORD_WORDS)
-        if text[end : end + 1] not in _AFTER_WORD:
-            if password and (answer := answer_to(text, at, end)) is not None:
-                yield answer
-            continue
-        window = text[max(0, at - BACK) : end + _WINDOW]  # lines repeat
-        known = seen.get(window)
-        if known is not None:
-            by = at - known[0]
-            done = max(done, known[1] + by)
-            for span in known[2]:
-                yield _moved(span, by)
-            continue
-        spans, read, surely = _beside(text, at, end, judge, password=password)
-        if surely:
-            seen[window] = at, read, spans
-        done = max(done, read)
-        yield from spans
+        if repeats is not None:
+            done, again = repeats.skip(at)
+            yield from again
+            if at < done:
+                continue
+        spans, done = _at_word(text, word, judge, seen)
+        if spans:
+            if repeats is not None:
+                repeats.found += spans
+            yield from spans
 
 
-def _moved(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by, span.kind, span.score, span.rule)
+def _at_word(
+    text: str, word: tuple[int, int, int], judge: Judge, seen: dict[str, _Known]
+) -> tuple[list[Span], int]:
+    """What is told with a word (its number, where it begins, where it ends), and where reading goes
+    on."""
+    index, at, end = word
+    password = index < len(PASSWORD_WORDS)
+    spans = _used_as(text, at) if password else []
+    if text[end : end + 1] not in _AFTER_WORD:
+        if password and (answer := answer_to(text, at, end)) is not None:
+            spans.append(answer)
+        return spans, at
+    window = text[max(0, at - BACK) : end + _WINDOW]  # lines repeat
+    known = seen.get(window)
+    if known is not None:
+        by = at - known[0]
+        return spans + [moved(span, by) for span in known[2]], known[1] + by
+    beside, read, surely = _beside(text, at, end, judge, password=password)
+    if surely:
+        seen[window] = at, read, beside
+    return spans + beside, read
 
 
 def _beside(
@@ -293,13 +309,14 @@ def _changes(text: str, at: int) -> Iterator[Span]:
             yield Span(start, start + len(written), "SECRET", 0.7, "spoken")
 
 
-def _used_as(text: str, at: int, index: int) -> Iterator[Span]:
+def _used_as(text: str, at: int) -> list[Span]:
     """What stands before `as the password`."""
-    if index >= len(PASSWORD_WORDS) or " as " not in text[max(0, at - 24) : at]:
-        return
+    if " as " not in text[max(0, at - 24) : at]:
+        return []
     match = _AS.search(text, max(0, at - _AS_REACH), at)
-    if match is not None and _is_told(match["value"]):
-        yield Span(match.start("value"), match.end("value"), "SECRET", 0.7, "spoken")
+    if match is None or not _is_told(match["value"]):
+        return []
+    return [Span(match.start("value"), match.end("value"), "SECRET", 0.7, "spoken")]
 
 
 def _is_told(value: str) -> bool:

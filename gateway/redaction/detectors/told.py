@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.redaction.detectors.base import Source, leftmost_longest, set_of
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.detectors.values import (
     OPEN_VALUE,
     SPOKEN_MAX,
@@ -111,32 +112,53 @@ _NEXT_ITEM: Final = re.compile(
     rf"(?P<value>{_ITEM})(?![\w@:/.-]{{0,40}}[\w@/])"
 )
 _ITEMS_MOST: Final = 32
+#: More than is ever read before and behind a word.
+_BACK: Final = 2 * _REACH
+_AHEAD: Final = 4096
 
 
 def told(source: Source, judge: Judge) -> Iterator[Span]:
     """Look around every word for what it says of a value."""
-    text = source.text
-    for index, at, end in leftmost_longest(source.found(_WORDS)):
-        group = _GROUP_OF[index]
-        if group is _UNPARTED:
-            found = _behind(text, end, _UNPARTED_GLUE)
-        elif _joined(text, at, end):
-            continue
-        elif group is _LOGINS:
-            found = _pair(text, at)
-        elif group is _PASSWORDS:
-            found = _entered(text, at) or _surely(text, end, _LATER)
-        elif group is _AS:
-            found = _surely(text, end, _WITH)
-        elif group is _SHORT:
-            found = _short(text, end)
-        elif group is _LISTS:
-            yield from _items(text, end)
-            continue
-        else:
-            found = _code(text, at, end)
-        if found is not None and not judge.is_placeholder("", text[found[0] : found[1]]):
-            yield Span(*found, "SECRET", 0.7, "told")
+    text, done = source.text, 0
+    words = leftmost_longest(source.found(_WORDS))
+    repeats = repeats_of(text, len(words), back=_BACK, ahead=_AHEAD)
+    for index, at, end in words:
+        if repeats is not None:
+            if at < done:
+                continue
+            done, again = repeats.skip(at)
+            yield from again
+            if at < done:
+                continue
+        spans = _around(text, _GROUP_OF[index], at, end, judge)
+        if spans:
+            if repeats is not None:
+                repeats.found += spans
+            yield from spans
+
+
+def _around(text: str, group: tuple[str, ...], at: int, end: int, judge: Judge) -> tuple[Span, ...]:
+    """What is told around the word of a group at `at` to `end`."""
+    found: tuple[int, int] | None
+    if group is _UNPARTED:
+        found = _behind(text, end, _UNPARTED_GLUE)
+    elif _joined(text, at, end):
+        return ()
+    elif group is _LOGINS:
+        found = _pair(text, at)
+    elif group is _PASSWORDS:
+        found = _entered(text, at) or _surely(text, end, _LATER)
+    elif group is _AS:
+        found = _surely(text, end, _WITH)
+    elif group is _SHORT:
+        found = _short(text, end)
+    elif group is _LISTS:
+        return tuple(_items(text, end))
+    else:
+        found = _code(text, at, end)
+    if found is None or judge.is_placeholder("", text[found[0] : found[1]]):
+        return ()
+    return (Span(*found, "SECRET", 0.7, "told"),)
 
 
 def _joined(text: str, at: int, end: int) -> bool:

@@ -224,17 +224,21 @@ class Judge:
         folded = value.lower().strip("\"'*<>[]{}()")
         if folded in self._placeholders or folded in PASSWORD_WORDS:
             return True
-        if (
-            _SIGNS.sub("", folded) == _SIGNS.sub("", name.lower())
-            if name
-            else not folded.strip(_JOINTS)
-        ):
+        if _is_called_so(name, folded) if name else not folded.strip(_JOINTS):
             return True
         if PASSWORD.search(name) is None and is_stand_in(value):
             return not value.endswith("EXAMPLEKEY")
         if PLACEHOLDER.match(value) is not None or _SEALED.match(value) is not None:
             return True
         return len(set(value)) <= 2
+
+
+def _is_called_so(name: str, folded: str) -> bool:
+    """Whether a value is its own name, however the words of the two are joined."""
+    named = name.lower()
+    if folded.lstrip(_JOINTS)[:1] != named.lstrip(_JOINTS)[:1]:
+        return False
+    return _SIGNS.sub("", folded) == _SIGNS.sub("", named)
 
 
 #: What people write where a key will be. Letters in both cases stand in the rest of the pattern
@@ -349,8 +353,7 @@ def dense(value: str) -> bool:
     """Looks generated or chosen as a secret: letters with digits or signs, long enough."""
     if len(value) < 8:
         return False
-    letters = sum(c.isalpha() for c in value)
-    digits = sum(c.isdigit() for c in value)
+    letters, digits = _letters_and_digits(value)
     if letters and digits >= 2 and not _IDENTIFIER.fullmatch(value):
         return True
     if (
@@ -368,6 +371,20 @@ def dense(value: str) -> bool:
         and _mixed_case(value)
         and not _is_camel_case(value)
     )
+
+
+#: What becomes of each byte of a text of ASCII that is counted.
+_COUNTED: Final = bytes(
+    ord("x") if chr(code).isalpha() else ord("0") if chr(code).isdigit() else 0
+    for code in range(128)
+) + bytes(128)
+
+
+def _letters_and_digits(value: str) -> tuple[int, int]:
+    if value.isascii():
+        counted = value.encode().translate(_COUNTED)
+        return counted.count(b"x"), counted.count(b"0")
+    return sum(c.isalpha() for c in value), sum(c.isdigit() for c in value)
 
 
 def is_dotted_words(value: str) -> bool:
