@@ -34,6 +34,7 @@ class Saved(NamedTuple):
     g0: bool = False
     g1: bool = False
     shifted: bool = False
+    pending_wrap: bool = False
 
 
 class Grid(pyte.Screen):

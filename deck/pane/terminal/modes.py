@@ -31,15 +31,16 @@ PRIVATE_MODES: Final = frozenset(
 
 def save_cursor(g: Grid) -> None:
     """DECSC."""
-    g.saved = Saved(
-        g.cursor.y, g.cursor.x, g.style, ORIGIN in g.private, g.drawing[0], g.drawing[1], g.shifted
-    )
+    origin, (g0, g1) = ORIGIN in g.private, g.drawing
+    g.saved = Saved(g.cursor.y, g.cursor.x, g.style, origin, g0, g1, g.shifted, g.pending_wrap)
 
 
 def restore_cursor(g: Grid) -> None:
     """DECRC."""
     saved = g.saved
     g.move(saved.y, saved.x)
+    at_edge = g.cursor.x == g.columns - 1 and AUTOWRAP in g.private
+    g.pending_wrap = saved.pending_wrap and at_edge
     g.set_style(saved.style)
     g.drawing = [saved.g0, saved.g1]
     g.shifted = saved.shifted
@@ -125,6 +126,7 @@ def _enter_alternate(g: Grid, mode: int) -> None:
     if g.primary is not None:
         if mode == 1049:  # entered again: cleared, as xterm does
             g.grid = [g.new_row() for _ in range(g.lines)]
+            g.pending_wrap = False
         return
     g.primary, g.primary_saved = g.grid, g.saved
     g.saved = Saved()
