@@ -70,7 +70,8 @@ def need(good: object, code: str = "", place: Any = None, means: str = TAMPERED)
 
 # -- records: strict JSON, without fractions -------------------------------------------------------
 def unique(members: list[tuple[str, Any]]) -> Record:
-    need(len(found := dict(members)) == len(members))
+    if len(found := dict(members)) != len(members):
+        raise ValueError
     return found
 
 
@@ -265,10 +266,9 @@ class Log:
         return root_of(self.peaks)
 
     def record(self, leaf: bytes, record: Record) -> None:
-        """Go on by one record."""
+        """Go on by one record. If its link is broken, it or the one before it was changed."""
         link = record.setdefault("seq", self.size), record.get("prev", self.tip)
-        good = "type" in record and link == (self.size, self.tip)
-        need(good, "record_changed", self.size)  # or the one before
+        need("type" in record and link == (self.size, self.tip), "record_changed", self.size)
         if self.size in self.wanted:
             self.seen[self.size] = (self.root(), self.ts, record["ts"])
         if record["type"] == "key_rotate":  # from here on both sign
@@ -297,7 +297,7 @@ class Log:
     def look(self, record: Record, pause: int) -> None:
         """Judge a record, `pause` after the one before it, by those that came before."""
         self.read, kind, seq = self.read + 1, record["type"], record["seq"]
-        ext, policy = part(record, "ext"), part(record, "policy")
+        policy = part(record, "policy")
         if self.here is None:
             need((kind == "genesis") == (seq == 0), "log_json_changed", seq)
             need(pause >= 0 or kind == "clock_step", "clock_decreased", seq)
@@ -311,8 +311,8 @@ class Log:
         elif policy.get("decision") and not self.partial:
             lacks = TAMPERED if self.here is None else INCOMPLETE
             need(str(policy.get("digest") or "") in self.policies, "policy_unknown", seq, lacks)
-        named = {"policy_set": policy, "config_set": ext}.get(kind, {}).get("digest")
-        if type(named) is str:
+        named = (part(record, "ext") if kind == "config_set" else policy).get("digest")
+        if kind in ("policy_set", "config_set") and type(named) is str:
             self.texts.setdefault(named, seq)
         if kind == "request":
             self.open.add(seq)
@@ -322,7 +322,7 @@ class Log:
             need(ref in self.open, "outcome_unpaired", seq, INCOMPLETE if gone else TAMPERED)
             self.open.discard(ref)
         else:
-            self.remember(kind, seq, ext, part(record, "action"))
+            self.remember(kind, seq, part(record, "ext"), part(record, "action"))
 
     def remember(self, kind: str, seq: int, ext: Record, action: Record) -> None:
         """Keep what later records, seals and claims are judged by."""
