@@ -49,6 +49,9 @@ PIECES = (
     "my name is ", "van de ", "é", "ß", "İ", HIDDEN, HIDDEN + " ", "[EMAIL_ABCDEFGHIJ] ",
     "GB82 WEST 1234 ", "GB82", "DE123456789 ", "AB123456C ", "123456-1234 ", "4242 4242 4242 ",
     "8.8.8.8 ", "1.2.3.", "2a02:", "fe80::1 ", "dob: 1.1.1980 ",
+    "idnumber<<<", "chpasswd <<<", "parola=", "pwd\n", "\npwd:", "pw, ", "pw? ", "cookie=",
+    '.feed("', 'name="', 'имя="', "οδός,", "адрес,", "medicalrec.1", "nato a 1 ", "né ", "dn\n",
+    "sk_", "sk_prod_", "Main Street 12, 1", ", NY 12345 1 ",
 )  # fmt: skip
 GLUE = ("", " ", "\n", "=", ": ", ",", "1", "A", '"', "-", "/", "@")
 

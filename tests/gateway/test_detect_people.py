@@ -75,6 +75,12 @@ def test_a_name_beside_an_address_that_was_replaced_before_is_still_found(
     assert names(detector, f"Signed-off-by: {replaced} <{token}>") == []
 
 
+def test_a_field_before_a_name_in_small_letters_and_an_address_is_no_name(
+    detector: Detector,
+) -> None:
+    assert names(detector, "name: jane doe: a@b.gr ") == []
+
+
 def test_source_code_is_left_alone(detector: Detector) -> None:
     code = (
         "class Person(Base):\n    name: str = Field(...)\n    first_name = Column(String)\n"

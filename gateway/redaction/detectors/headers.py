@@ -41,6 +41,8 @@ _NO_SESSION: Final = re.compile(
     re.IGNORECASE,
 )
 _COOKIES_MOST: Final = 40
+#: More than one of them is long.
+_PAIR_MOST: Final = 4400
 _COOKIE_PLACES: Final = ("cookie", "-b '", '-b "')
 _SCHEMES: Final = ("bearer", "basic")
 #: What every text holds in which anything is found here.
@@ -85,7 +87,7 @@ def cookies(source: Source) -> Iterator[Span]:
     if not source.may_hold_words(_COOKIES):
         return
     text = source.text
-    done = 0
+    done, unpaired = 0, None
     for at, place in sorted(occurrences(source.folded, _COOKIE_PLACES)):
         if at < done:
             continue
@@ -98,10 +100,17 @@ def cookies(source: Source) -> Iterator[Span]:
             end = at + len(place)
         else:
             continue
+        window = text[end : end + _PAIR_MOST]
+        if window == unpaired:  # lines repeat, and these are long
+            done = end
+            continue
+        first = end
         for found in _pairs(text, end):
             end = found.end()
             if found.re is _COOKIE_PAIR and _is_session(found["name"], found["value"]):
                 yield Span(found.start("value"), found.end("value"), "SECRET", 0.85, "cookie")
+        if end == first:
+            unpaired = window
         done = end
 
 

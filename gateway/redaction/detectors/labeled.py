@@ -35,6 +35,7 @@ from gateway.redaction.detectors.labels import (
     near,
     value_starts,
 )
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.policy import Policy
 from gateway.redaction.spans import Span
 
@@ -90,6 +91,9 @@ _CORRECTED: Final = re.compile(
 #: What was found before a name, counted from it, for a rule and the text there: lines repeat.
 _Led = dict[tuple[str, str], tuple[int, int] | None]
 _MOST_LED: Final = 4096
+#: More than is ever read before and behind a name.
+_BACK: Final = 256
+_AHEAD: Final = 4096
 
 
 def _corrected(text: str, end: int, value: Value) -> Iterator[tuple[int, int]]:
@@ -98,6 +102,39 @@ def _corrected(text: str, end: int, value: Value) -> Iterator[tuple[int, int]]:
     match = value.form.match(text, between.end()) if between is not None else None
     if match is not None and value.is_valid(match.group()):
         yield match.span()
+
+
+def _beside(text: str, labels: list[Label]) -> Iterator[Span]:
+    """The values right beside their names."""
+    starts_known: dict[str, tuple[int, ...]] = {}
+    led: _Led = {}
+    repeats = repeats_of(text, len(labels), back=_BACK, ahead=_AHEAD)
+    done = 0
+    for label in labels:
+        if repeats is not None and label.start >= done:
+            done, again = repeats.skip(label.start)
+            yield from again
+        if label.start < done:
+            continue
+        starts: tuple[int, ...] | None = None
+        for value in label.values:
+            if value.reach is Reach.NEXT:
+                starts = value_starts(text, label, starts_known) if starts is None else starts
+                for span in _next(text, label, value, starts, led):
+                    if repeats is not None:
+                        repeats.found.append(span)
+                    yield span
+
+
+def _next(
+    text: str, label: Label, value: Value, starts: tuple[int, ...], known: _Led
+) -> Iterator[Span]:
+    """The value right behind or before a name, and one that corrects it."""
+    found = next(following(text, starts, value), None) or _led(text, label, value, known)
+    if found is not None:
+        yield Span(*found, value.kind, value.score, value.rule)
+        for other in _corrected(text, found[1], value):
+            yield Span(*other, value.kind, value.score, value.rule)
 
 
 def _led(text: str, label: Label, value: Value, known: _Led) -> tuple[int, int] | None:
@@ -155,22 +192,11 @@ class LabeledRule(Rule):
         labels = [label for label in self._labels.find(source) if not _is_of_machine(text, label)]
         yield from _born(text)
         named: dict[str, tuple[Value, list[Label]]] = {}
-        starts_known: dict[str, tuple[int, ...]] = {}
-        led: _Led = {}
         for label in labels:
-            starts: tuple[int, ...] | None = None
             for value in label.values:
                 if value.reach is Reach.NEAR:
                     named.setdefault(value.rule, (value, []))[1].append(label)
-                elif value.reach is Reach.NEXT:
-                    starts = value_starts(text, label, starts_known) if starts is None else starts
-                    found = next(following(text, starts, value), None) or _led(
-                        text, label, value, led
-                    )
-                    if found is not None:
-                        yield Span(*found, value.kind, value.score, value.rule)
-                        for other in _corrected(text, found[1], value):
-                            yield Span(*other, value.kind, value.score, value.rule)
+        yield from _beside(text, labels)
         for value, its in named.values():
             for start, end in near(text, its, value):
                 yield Span(start, end, value.kind, value.score, value.rule)

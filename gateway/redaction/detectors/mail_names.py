@@ -136,7 +136,8 @@ def _beside_address(text: str, start: int, end: int) -> Iterator[Span]:
     dash = _DASH.search(text, max(0, start - 4), start)
     if dash is not None:
         span = _before(text, dash.start())
-        if span is not None and is_known(text, person_at(text, *span)):
+        parts = person_at(text, *span) if span is not None else []
+        if span is not None and parts and is_known(text, parts):
             yield Span(*span, "NAME", 0.8, "mailed")
         return
     cell = _CELL_BEFORE.search(text, max(0, start - 4), start)

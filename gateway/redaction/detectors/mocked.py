@@ -17,6 +17,7 @@ from typing import Final
 
 from gateway.redaction.detectors.base import Source, leftmost_longest, set_of
 from gateway.redaction.detectors.names import is_secret_name
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.detectors.values import (
     Judge,
     dense,
@@ -70,6 +71,9 @@ _COLUMNS: Final = re.compile(
 )
 _NAME: Final = re.compile(r"\w+")
 _ROWS_REACH: Final = 4000
+#: More than is ever read before and behind a word.
+_BACK: Final = 256
+_AHEAD: Final = 2 * _ROWS_REACH
 #: An item of a row, or a sign that begins or ends one.
 _ITEM: Final = re.compile(
     r"[rbu]?(?P<quote>[\"'])(?P<text>(?:(?!(?P=quote))[^\\\n]|\\.){0,256})(?P=quote)|"
@@ -79,17 +83,35 @@ _ITEM: Final = re.compile(
 
 def mocked(source: Source, judge: Judge) -> Iterator[Span]:
     """Yield what tests let functions return, send to prompts, and hold in tables of parameters."""
-    text = source.text
-    for index, at, end in leftmost_longest(source.found(_WORDS)):
-        if index < len(_RETURNS):
-            found = _returned(text, at, end, judge)
-        elif index < len(_RETURNS) + len(_SENDS):
-            found = _sent(text, at, end)
-        else:
-            yield from _table(text, end, judge)
-            continue
-        if found is not None:
-            yield Span(*found, "SECRET", 0.75, "mocked")
+    text, done = source.text, 0
+    words = leftmost_longest(source.found(_WORDS))
+    repeats = repeats_of(text, len(words), back=_BACK, ahead=_AHEAD)
+    for word in words:
+        if repeats is not None:
+            if word[1] < done:
+                continue
+            done, again = repeats.skip(word[1])
+            yield from again
+            if word[1] < done:
+                continue
+        for span in _at_word(text, word, judge):
+            if repeats is not None:
+                repeats.found.append(span)
+            yield span
+
+
+def _at_word(text: str, word: tuple[int, int, int], judge: Judge) -> Iterator[Span]:
+    """What stands beside a word: its number, where it begins, where it ends."""
+    index, at, end = word
+    if index < len(_RETURNS):
+        found = _returned(text, at, end, judge)
+    elif index < len(_RETURNS) + len(_SENDS):
+        found = _sent(text, at, end)
+    else:
+        yield from _table(text, end, judge)
+        return
+    if found is not None:
+        yield Span(*found, "SECRET", 0.75, "mocked")
 
 
 def _looks_secret(value: str) -> bool:

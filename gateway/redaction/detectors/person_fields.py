@@ -25,6 +25,7 @@ from gateway.redaction.detectors.person_names import (
     person_at,
     small_person_at,
 )
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.spans import Span
 
 
@@ -130,6 +131,9 @@ _FIELD_BEFORE: Final = 16
 _FIELD_SEEN: Final = 1200
 #: So many cost little, whatever follows them.
 _FEW_FIELDS: Final = 500
+#: More than is ever read before and behind a field.
+_BACK: Final = 256
+_AHEAD: Final = 4096
 
 
 def _field_window(text: str, label: Label) -> tuple[int, str]:
@@ -141,59 +145,106 @@ def field_names(source: Source) -> Iterator[Span]:
     """Yield the names behind the fields of people, and below the heads of their columns."""
     text = source.text
     labels: list[Label] = []
-    nobody: set[tuple[int, str]] = set()  # where no name follows: lines repeat
-    for number, label in enumerate(PERSON_FIELDS.find(source)):
+    known = _Known()
+    fields = list(PERSON_FIELDS.find(source))
+    repeats = repeats_of(text, len(fields), back=_BACK, ahead=_AHEAD)
+    done = 0
+    for number, label in enumerate(fields):
         if _ends_head(text, label.end) and (
             text[max(0, label.start - 5) : label.start].lower() != "into "  # the name of a table
         ):
             labels.append(label)
-        if (
-            text[label.start - 1 : label.start] == "$"
-            or text[label.end : label.end + 1] not in _AFTER_FIELD
-            or _is_no_glue(text, label.end)
-        ):
+        if repeats is not None and label.start >= done:
+            done, again = repeats.skip(label.start)
+            yield from again
+        if label.start < done:
             continue
-        window = _field_window(text, label) if number > _FEW_FIELDS else None
-        if window in nobody:
-            continue
-        glue = _GLUE.match(text, label.end)
-        element = (
-            text.startswith(">", label.end)
-            and text[max(0, label.start - 16) : label.start].find("<") >= 0
-        )
-        if glue is None and not element:
-            if window and len(nobody) < MOST_SEEN:
-                nobody.add(window)
-            continue
-        at = label.end + 1 if glue is None else glue.end()
-        quote = None if glue is None else glue["quote"]
-        span = _value_span(text, at, quote)
-        if span is None:
-            near = at - label.end < _FIELD_SEEN - 2 * LONGEST
-            if window and near and len(nobody) < MOST_SEEN:
-                nobody.add(window)
-            continue
-        place = PLACES[label.values[0].rule]
-        if glue is not None and not _SIGN.search(glue.group()):
-            # `Full Name⏎Date Of Birth`: blanks say less than a colon
-            row = "|" in glue.group() and place is not Place.VAGUE
-            place = Place.ROLE if row else Place.VAGUE
-        beside = (
-            text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
-        )
-        name = text[span[0] : span[1]]
-        if PERSONAL.search(name) is not None:
-            continue
-        if is_name(name, place, beside=beside) or (
-            quote
-            and place is Place.VAGUE
-            and name[:1].isupper()
-            and is_name(name, Place.FIELD, beside=beside)
-            and _is_half(text[label.start : label.end], beside)
-        ):
-            yield Span(*span, "NAME", 0.8, "field")
+        span = _behind(text, label, known, often=number > _FEW_FIELDS)
+        if span is not None:
+            if repeats is not None:
+                repeats.found.append(span)
+            yield span
     if labels and ("\n" in text or "values" in source.folded):
         yield from _columns(source, labels)
+
+
+class _Known:
+    """What was found out about one text, whose lines repeat."""
+
+    def __init__(self) -> None:
+        #: Where no name follows.
+        self.nobody: set[tuple[int, str]] = set()
+        self.persons: dict[tuple[str, int, str, str], bool] = {}
+
+
+def _behind(text: str, label: Label, known: _Known, *, often: bool) -> Span | None:
+    """The name behind a field; `often`: where there are many fields."""
+    nobody = known.nobody
+    if (
+        text[label.start - 1 : label.start] == "$"
+        or text[label.end : label.end + 1] not in _AFTER_FIELD
+        or _is_no_glue(text, label.end)
+    ):
+        return None
+    window = _field_window(text, label) if often else None
+    if window in nobody:
+        return None
+    glue = _GLUE.match(text, label.end)
+    element = (
+        text.startswith(">", label.end)
+        and text[max(0, label.start - 16) : label.start].find("<") >= 0
+    )
+    if glue is None and not element:
+        if window and len(nobody) < MOST_SEEN:
+            nobody.add(window)
+        return None
+    at = label.end + 1 if glue is None else glue.end()
+    span = _value_span(text, at, None if glue is None else glue["quote"])
+    if span is None:
+        near = at - label.end < _FIELD_SEEN - 2 * LONGEST
+        if window and near and len(nobody) < MOST_SEEN:
+            nobody.add(window)
+        return None
+    return _named(text, label, glue, span, known)
+
+
+def _named(
+    text: str,
+    label: Label,
+    glue: re.Match[str] | None,
+    span: tuple[int, int],
+    known: _Known,
+) -> Span | None:
+    """The value of a field at `span`, if it is a name."""
+    at = label.end + 1 if glue is None else glue.end()
+    place = PLACES[label.values[0].rule]
+    if glue is not None and not _SIGN.search(glue.group()):
+        # `Full Name⏎Date Of Birth`: blanks say less than a colon
+        row = "|" in glue.group() and place is not Place.VAGUE
+        place = Place.ROLE if row else Place.VAGUE
+    beside = text[max(0, label.start - _NEIGHBORHOOD) : label.start] + text[at : at + _NEIGHBORHOOD]
+    name = text[span[0] : span[1]]
+    if PERSONAL.search(name) is not None:
+        return None
+    half = text[label.start : label.end] if glue is not None and glue["quote"] else ""
+    key = name, place.value, half, beside
+    if key not in known.persons:
+        if len(known.persons) > MOST_SEEN:
+            known.persons.clear()
+        known.persons[key] = _is_persons(name, place, half, beside)
+    return Span(*span, "NAME", 0.8, "field") if known.persons[key] else None
+
+
+def _is_persons(name: str, place: Place, label: str, beside: str) -> bool:
+    """Whether a field holds the name of a person. `label` is what the field is called, where its
+    value stands in quotes."""
+    return is_name(name, place, beside=beside) or (
+        label != ""
+        and place is Place.VAGUE
+        and name[:1].isupper()
+        and is_name(name, Place.FIELD, beside=beside)
+        and _is_half(label, beside)
+    )
 
 
 #: Words for a name that are words for one half of it where the other half stands beside them:

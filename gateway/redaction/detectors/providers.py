@@ -17,6 +17,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 from gateway.redaction.detectors.base import Rule, Source, Triggers
 from gateway.redaction.detectors.literals import required
 from gateway.redaction.detectors.provider_table import HASHES, KEYS, UNARMORED
+from gateway.redaction.detectors.repeats import repeats_of
 from gateway.redaction.detectors.values import is_stand_in
 from gateway.redaction.spans import Span
 
@@ -62,6 +63,11 @@ _ROWS: Final = tuple(_ROWS_OF[literal] for literal in _LITERALS)
 _SEARCH: Final = AhoCorasick(_LITERALS, implementation=Implementation.DFA)
 
 
+#: More than is ever read before and behind a literal.
+_BACK: Final = 512
+_AHEAD: Final = 16_384
+
+
 class ProviderKeyRule(Rule):
     """Finds keys by their provider's prefix, web tokens, password hashes, bare private keys."""
 
@@ -75,7 +81,18 @@ class ProviderKeyRule(Rule):
         """Search all literals at once, then the shapes of those found, at their places."""
         text = source.text
         done: dict[str, int] = {}
-        for index, at, after in _SEARCH.find_matches_as_indexes(text, overlapping=True):
+        places = _SEARCH.find_matches_as_indexes(text, overlapping=True)
+        repeats = repeats_of(text, len(places), back=_BACK, ahead=_AHEAD)
+        passed = 0
+        for index, at, after in places:
+            if after < passed:
+                continue
+            # What was found hides what begins in it, and that may begin before this literal.
+            if repeats is not None and max(done.values(), default=0) <= after - _BACK:
+                passed, again = repeats.skip(after)
+                yield from again
+                if after < passed:
+                    continue
             for row in _ROWS[index]:
                 if at < done.get(row.name, 0):
                     continue
@@ -86,15 +103,22 @@ class ProviderKeyRule(Rule):
                         done[row.name] = word.end() if word else at + 1
                     continue
                 done[row.name] = max(match.end(), at + 1)
-                start, end = match.span(row.part)
-                if _is_stand_in(text[max(start, min(after, end - 8)) : end], row) or (
-                    row.name == "azure-storage"
-                    and _CHECKSUM.search(text, max(0, start - 60), start)
-                ):
-                    continue
-                yield Span(start, end, row.kind, 0.95, row.name)
-                if row.name == "aws":
-                    yield from _other_half(text, start, end)
+                spans = list(_keys(text, row, match, after))
+                if repeats is not None:
+                    repeats.found += spans
+                yield from spans
+
+
+def _keys(text: str, row: Row, match: re.Match[str], after: int) -> Iterator[Span]:
+    """What a row matched; `after` is where its literal ends."""
+    start, end = match.span(row.part)
+    if _is_stand_in(text[max(start, min(after, end - 8)) : end], row) or (
+        row.name == "azure-storage" and _CHECKSUM.search(text, max(0, start - 60), start)
+    ):
+        return
+    yield Span(start, end, row.kind, 0.95, row.name)
+    if row.name == "aws":
+        yield from _other_half(text, start, end)
 
 
 def _match(text: str, at: int, row: Row) -> re.Match[str] | None:

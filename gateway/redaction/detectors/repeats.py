@@ -90,7 +90,7 @@ class Repeats:
 def repeats_of(text: str, words: int, *, back: int, ahead: int) -> Repeats | None:
     """Return what to ask in a text with so many `words`; None where that would cost more than it
     saves."""
-    if len(text) < _LONG or words * _DENSE < len(text):
+    if len(text) < max(_LONG, 2 * ahead) or words * _DENSE < len(text):
         return None
     return Repeats(text, back=back, ahead=ahead)
 

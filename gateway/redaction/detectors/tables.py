@@ -67,6 +67,8 @@ def table_secrets(source: Source, judge: Judge) -> Iterator[Span]:
     if "\n" not in text and "values" not in source.folded:
         return
     heads = _Heads(source)
+    if not heads.stated and not any(sign in text for sign in _CELL_SIGNS):
+        return
     labels = [label for label in _LABELS.find(source) if _in_head(source, label, heads)]
     judged: dict[tuple[str, str], bool] = {}  # cells repeat
     for value, start, end in columns(source, labels):
