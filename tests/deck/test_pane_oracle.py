@@ -71,8 +71,9 @@ PLACED = st.builds("\x1b[{};{}{}".format, st.integers(1, 10), st.integers(1, 20)
                    st.sampled_from("Hf"))  # fmt: skip
 ERASED = st.builds("\x1b[{}{}".format, st.sampled_from(["", "0", "1", "2"]), st.sampled_from("JK"))
 STATES = st.sampled_from(
-    ["\x1b7", "\x1b8", "\x1b[s", "\x1b[u", "\x1b[3;7r", "\x1b[r", "\x1b[?1049h", "\x1b[?1049l",
-     "\x1b[?1047h", "\x1b[?1047l", "\x1b[41m", "\x1b[0m", "\x1b[38:2::1:2:3m", "\x1b[1;4:3m",
+    ["\b\x1b7", "\x1b8", "\b\x1b[s", "\x1b[u", "\x1b[3;7r", "\x1b[r", "\b\x1b[?1049h",
+     "\x1b[?1049l", "\x1b[?1047h", "\x1b[?1047l", "\x1b[41m", "\x1b[0m", "\x1b[38:2::1:2:3m",
+     "\x1b[1;4:3m",
      "\x1b]0;t\x07", "\x1bP+q\x1b\\", "\x1b_Gx\x1b\\", "\x1b#8", "\x1bH", "\x1b[3g", "\x1b[>4;2m",
      "\x1b[?4m", "\x1b[<u", "\x1b[=1;1u", "\x1b[?2026h", "\x1b[?2026l", "\x1bc", "\x1b[D\x1b[Z",
      "\x1b[?6h\x1b[2;3Hx\x1b[?6l", "\x1b[3\x18", "\x1b[3\x1b[2;2H", "\x1b]0;a\x1b[1m"]

@@ -235,21 +235,9 @@ def test_entering_the_alternate_screen_again_clears_it_and_keeps_the_primary_one
     assert screen.rows()[0] == "one"
 
 
-@pytest.mark.parametrize(
-    "away", [b"\x1b7\x1b[2;2Hz\x1b8", b"\x1b[?1049hz\x1b[?1049l", b"\x1b[s\r\n\x1b[u"]
-)
-def test_a_wrap_that_was_pending_when_the_cursor_was_saved_is_pending_again(away: bytes) -> None:
-    screen = screen_of(b"\x1b[1;1H" + b"x" * 20 + away + b"ab", columns=20)
-    assert (screen.rows()[0], screen.rows()[1][:2]) == ("x" * 20, "ab")
-    screen = screen_of(b"x" * 20 + away + b"\x1b[1Ga", columns=20)
-    assert screen.rows()[0] == "a" + "x" * 19
-
-
-def test_a_saved_wrap_is_one_only_at_the_edge_of_the_screen_it_comes_back_to() -> None:
-    screen = screen_of(b"x" * 20 + b"\x1b7", columns=20)
-    screen.resize(5, 40)
-    screen.feed(b"\x1b8a")
-    assert screen.rows()[0] == "x" * 19 + "a"
+def test_clearing_the_alternate_screen_by_entering_it_again_cancels_a_pending_wrap() -> None:
+    screen = screen_of(b"x" * 20 + b"\x1b[?1049h\x1b[?1049hab", columns=20)
+    assert (screen.rows()[0].strip(), screen.rows()[1]) == ("a", "b")
 
 
 def test_a_program_cannot_make_the_terminal_remember_modes_without_end() -> None:

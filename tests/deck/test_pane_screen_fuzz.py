@@ -86,6 +86,14 @@ def test_a_snapshot_draws_the_same_screen_for_whoever_joins_late(
     assert late.shifted == screen.shifted
 
 
+def test_a_late_viewer_is_drawn_no_row_wider_than_the_screen() -> None:
+    """U+FFFD becomes two columns wide by what follows it; the program wrote it without wrapping."""
+    screen, late = Screen(2, 2, 50), Screen(2, 2, 50)
+    screen.feed(b"\x1b[?7l \x80\xef\xb8\x8f")
+    late.feed(screen.snapshot())
+    assert late.rows() == screen.rows()
+
+
 @settings(max_examples=max(1, CASES // 2), deadline=None)
 @given(
     st.lists(
@@ -116,12 +124,13 @@ def test_soft_wrapped_text_survives_every_change_of_width(
     screen.feed("\r\n".join(texts).encode())
     for width in widths:
         screen.resize(50, width)
-    logical: list[str] = []
+    rows = [(line.text, line.wrapped) for line in screen.history]
+    rows += [(row.text(), bool(row.wrapped)) for row in screen.grid]
+    lines: list[str] = []
     joining = False
-    for row in screen.grid:
-        logical[-1:] = [logical[-1] + row.text()] if joining else [*logical[-1:], row.text()]
-        joining = row.wrapped
-    lines = [*(line.text for line in screen.history), *logical]
+    for text, wrapped in rows:
+        lines[-1:] = [lines[-1] + text] if joining else [*lines[-1:], text]
+        joining = wrapped
     assert [line for line in lines if line] == texts
     before_cursor = screen.grid[screen.cursor.y].chars[: screen.cursor.x + screen.pending_wrap]
     assert before_cursor[-1] == texts[-1][-1]

@@ -34,7 +34,6 @@ class Saved(NamedTuple):
     g0: bool = False
     g1: bool = False
     shifted: bool = False
-    pending_wrap: bool = False
 
 
 class Grid(pyte.Screen):

@@ -31,16 +31,15 @@ PRIVATE_MODES: Final = frozenset(
 
 def save_cursor(g: Grid) -> None:
     """DECSC."""
-    origin, (g0, g1) = ORIGIN in g.private, g.drawing
-    g.saved = Saved(g.cursor.y, g.cursor.x, g.style, origin, g0, g1, g.shifted, g.pending_wrap)
+    g.saved = Saved(
+        g.cursor.y, g.cursor.x, g.style, ORIGIN in g.private, g.drawing[0], g.drawing[1], g.shifted
+    )
 
 
 def restore_cursor(g: Grid) -> None:
     """DECRC."""
     saved = g.saved
     g.move(saved.y, saved.x)
-    at_edge = g.cursor.x == g.columns - 1 and AUTOWRAP in g.private
-    g.pending_wrap = saved.pending_wrap and at_edge
     g.set_style(saved.style)
     g.drawing = [saved.g0, saved.g1]
     g.shifted = saved.shifted

@@ -32,10 +32,8 @@ def resize(g: Grid, lines: int, columns: int) -> None:
         g.grid, at = _refit(g, g.grid, lines, old_columns, at)
     else:
         saved = g.primary_saved
-        place = _Place(saved.y, saved.x + saved.pending_wrap)
-        g.primary, there = _refit(g, g.primary, lines, old_columns, place)
-        waits = there.x >= columns
-        g.primary_saved = saved._replace(y=there.y, x=there.x - waits, pending_wrap=waits)
+        g.primary, there = _refit(g, g.primary, lines, old_columns, _Place(saved.y, saved.x))
+        g.primary_saved = saved._replace(y=there.y, x=there.x)
         g.grid = _crop(g, g.grid, lines, at.y)
     g.lines = lines
     g.blank = blank

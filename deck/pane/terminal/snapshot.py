@@ -17,10 +17,11 @@ from deck.pane.terminal.widths import joins
 
 def snapshot(g: Grid) -> bytes:
     """Bytes that draw the grid on a fresh terminal of its size."""
-    out = ["\x1bc"]
+    # Nothing wraps while rows are put in their places.
+    out = ["\x1bc\x1b[?7l"]
     if g.primary is not None:
         out += [paint(g.primary), "\x1b[?1049h"]
-    out.append(paint(g.grid))
+    out.append(paint(g.grid) + "\x1b[?7h")
     if g.margins is not None:
         out.append(f"\x1b[{g.top + 1};{g.bottom + 1}r")
     out += _modes(g)
