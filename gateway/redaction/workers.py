@@ -29,7 +29,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.logs import say, where
-from gateway.redaction.frames import Channel
+from gateway.redaction.channel import Channel
 from gateway.redaction.job import ScanJob, ScanRefused, ScanResult
 from gateway.redaction.policy import Policy
 from gateway.redaction.scanner import WIRE_PACKAGE

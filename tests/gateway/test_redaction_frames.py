@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.redaction.frames import Channel, Frames, FramesEnded
+from gateway.redaction.channel import Channel
+from gateway.redaction.frames import Frames, FramesEnded
 
 SIZES = st.sampled_from((0, 1, 11, 12, 500, 65_523, 65_524, 65_536, 70_000, 200_001))
 
