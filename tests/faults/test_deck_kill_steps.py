@@ -79,16 +79,20 @@ def sound(rig: DeckRig) -> None:
 @pytest.mark.parametrize(
     ("step", "state", "typed"),
     [
-        (("task-added", "", "before"), None, 0),
-        (("task-added", "", "after"), "delivered", 1),
-        (("task-moved", "typed", "before"), "delivered", 1),
-        (("task-moved", "typed", "after"), "lost", 0),
-        (("task-moved", "submitted", "after"), "lost", 1),
-        (("task-moved", "picked-up", "after"), "lost", 1),
+        (("task-added", "", "before"), None, {0, 1}),  # the next task has its number
+        (("task-added", "", "after"), "delivered", {1}),
+        (("task-moved", "typed", "before"), "delivered", {1}),
+        (("task-moved", "typed", "after"), "lost", {0}),
+        (
+            ("task-moved", "submitted", "after"),
+            "lost",
+            {0, 1},
+        ),  # a dying terminal takes unread lines
+        (("task-moved", "picked-up", "after"), "lost", {1}),
     ],
 )
 def test_a_delegation_is_on_the_next_board_exactly_once(
-    rig: DeckRig, step: tuple[str, str, str], state: str | None, typed: int
+    rig: DeckRig, step: tuple[str, str, str], state: str | None, typed: set[int]
 ) -> None:
     """Before its record a task was never accepted; after it, it goes out once or is lost."""
     rig.team(agent_role("orchestrator"), agent_role("coder", "busy"))
@@ -108,7 +112,7 @@ def test_a_delegation_is_on_the_next_board_exactly_once(
     else:
         rig.wait_task("T1", "submitted", "picked-up")
         assert rig.delegate("coder", "two")["id"] == "T2"
-    assert sum("tasks/T1.md" in line for line in rig.seen("coder")) in (typed, typed + (not state))
+    assert sum("tasks/T1.md" in line for line in rig.seen("coder")) in typed
     sound(rig)
 
 
